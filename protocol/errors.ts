@@ -1,0 +1,232 @@
+/**
+ * Owns the one table of failures. Nothing else may invent a code: a classification (lower case, as
+ * the contract writes it) maps to its wire code, to whether the same request may be sent again, and
+ * to what it says about a mutation. Source: node-host-io.md and the rulings on `/ws`.
+ */
+
+/** The `error.code` values a `/ws` client can meet. */
+export const WIRE_CODES = [
+  "INVALID_REQUEST",
+  "INVALID_PARAMS",
+  "METHOD_NOT_FOUND",
+  "UNAUTHORIZED",
+  "FORBIDDEN",
+  "PERMISSION_DENIED",
+  "NOT_FOUND",
+  "CONFLICT",
+  "RATE_LIMITED",
+  "TIMEOUT",
+  "INTERNAL_ERROR",
+  "NOT_IMPLEMENTED",
+  "HANDSHAKE_REQUIRED",
+  "ALREADY_CONNECTED",
+  "UNAVAILABLE",
+] as const;
+export type WireCode = (typeof WIRE_CODES)[number];
+
+/**
+ * What a failure says about the mutation it answers: `refused` is "nothing happened",
+ * `unknown` is "something may have happened; read before you send anything else".
+ */
+type Outcome = "refused" | "unknown";
+
+interface ErrorRow {
+  readonly wire: WireCode;
+  /** True when the very same request may be sent again without any read before it. */
+  readonly retrySafe: boolean;
+  readonly outcome: Outcome;
+  /** One sentence, free of content, that tells the caller what is so and what to do next. */
+  readonly message: string;
+}
+
+function row(
+  wire: WireCode,
+  retrySafe: boolean,
+  message: string,
+  outcome: Outcome = "refused",
+): ErrorRow {
+  return { wire, retrySafe, outcome, message };
+}
+
+export const ERRORS = {
+  // --- the request itself -----------------------------------------------------------------------
+  invalid_request: row("INVALID_REQUEST", false, "The request is not valid"),
+  invalid_params: row("INVALID_REQUEST", false, "The parameters are not valid"),
+  invalid_base64: row("INVALID_REQUEST", false, "The data is not standard base64"),
+  too_large: row("INVALID_REQUEST", false, "The request exceeds a size bound"),
+  invalid_path: row("INVALID_REQUEST", false, "The path is not acceptable"),
+  duplicate_request_id: row(
+    "INVALID_REQUEST",
+    false,
+    "A request with this id is still in flight on this connection",
+  ),
+  method_not_found: row("METHOD_NOT_FOUND", false, "Unknown method"),
+  handshake_required: row("HANDSHAKE_REQUIRED", true, "Must send connect request first"),
+  already_connected: row("ALREADY_CONNECTED", false, "Connection already established"),
+  unauthorized: row("UNAUTHORIZED", false, "Authentication is required"),
+  forbidden: row("FORBIDDEN", false, "Insufficient permissions"),
+  rate_limited: row("RATE_LIMITED", true, "Too many attempts; wait before the next one"),
+  too_many_requests_in_flight: row(
+    "RATE_LIMITED",
+    true,
+    "Too many requests are in flight on this connection",
+  ),
+  response_too_large: row(
+    "UNAVAILABLE",
+    false,
+    "The answer exceeds the connection's maxPayload",
+    "unknown",
+  ),
+  not_implemented: row("NOT_IMPLEMENTED", false, "This build does not offer the method"),
+  internal_error: row("INTERNAL_ERROR", false, "Method execution failed", "unknown"),
+
+  // --- nodes --------------------------------------------------------------------------------------
+  node_not_found: row("NOT_FOUND", false, "Node not found"),
+  node_offline: row("UNAVAILABLE", true, "The node is not online; nothing was delivered"),
+  node_name_in_use: row("CONFLICT", false, "Node name is already in use"),
+  node_revoked: row("UNAUTHORIZED", false, "The node's credentials were revoked; join it again"),
+  node_superseded: row("CONFLICT", false, "A newer worker serves this node"),
+  capability_missing: row("UNAVAILABLE", false, "The node does not offer this capability"),
+  invoke_not_found: row("NOT_FOUND", false, "Invocation not found"),
+  invoke_settled: row("CONFLICT", false, "Invocation is no longer pending"),
+  pairing_not_found: row("NOT_FOUND", false, "Pairing request not found"),
+  pairing_not_pending: row("INVALID_REQUEST", false, "Pairing request is not pending"),
+  pairing_expired: row("INVALID_REQUEST", false, "Pairing request has expired"),
+
+  // --- files and directories ------------------------------------------------------------------------
+  path_not_allowed: row("FORBIDDEN", false, "The path is outside the node's allowed roots"),
+  permission_denied: row("FORBIDDEN", false, "The operating system refused access"),
+  not_found: row("NOT_FOUND", false, "Not found"),
+  not_directory: row("INVALID_REQUEST", false, "Not a directory"),
+
+  // --- processes --------------------------------------------------------------------------------------
+  executable_not_found: row(
+    "INVALID_REQUEST",
+    false,
+    "The executable was not found; the id is spent",
+  ),
+  argument_list_too_long: row(
+    "INVALID_REQUEST",
+    false,
+    "The operating system refused the argument list as too long; the id is spent",
+  ),
+  process_id_conflict: row("CONFLICT", false, "The process id is spent on another intent"),
+  process_generation_mismatch: row(
+    "CONFLICT",
+    false,
+    "The run belongs to another worker life of this node",
+  ),
+  process_receipt_limit: row(
+    "UNAVAILABLE",
+    false,
+    "The node retains its limit of process ids; use another node",
+  ),
+  too_many_processes: row(
+    "UNAVAILABLE",
+    true,
+    "The node already runs its limit of processes; the id is not spent",
+  ),
+  process_stop_failed: row(
+    "UNAVAILABLE",
+    false,
+    "The process group could not be stopped; it may still run",
+    "unknown",
+  ),
+  process_outcome_unknown: row(
+    "UNAVAILABLE",
+    false,
+    "The outcome is unknown; read the receipt before anything else",
+    "unknown",
+  ),
+  spawn_failed: row(
+    "UNAVAILABLE",
+    false,
+    "The operating system could not start the process; the id is spent",
+  ),
+
+  // --- receipts -----------------------------------------------------------------------------------------
+  receipt_store_unavailable: row(
+    "UNAVAILABLE",
+    true,
+    "The receipt store does not answer; nothing was admitted",
+  ),
+  receipt_store_damaged: row(
+    "UNAVAILABLE",
+    false,
+    "The receipt store is damaged or foreign; the node must join again under a new id",
+  ),
+  durability_unproven: row(
+    "UNAVAILABLE",
+    true,
+    "The receipt store could not prove that it syncs; nothing was admitted",
+  ),
+  no_space: row("UNAVAILABLE", true, "No space is left on the node's disk; nothing was admitted"),
+
+  // --- outcomes of calls that cross machines ------------------------------------------------------------
+  timeout: row("TIMEOUT", false, "No answer within the deadline", "unknown"),
+  link_lost: row("UNAVAILABLE", false, "The link was cut before the answer came", "unknown"),
+  unavailable: row("UNAVAILABLE", true, "The service is not available; nothing was done"),
+  measurement_failed: row("UNAVAILABLE", true, "The host could not be measured"),
+
+  // --- actors ---------------------------------------------------------------------------------------------
+  mailbox_full: row("UNAVAILABLE", true, "The actor's mailbox is full; nothing was done"),
+  actor_unavailable: row("UNAVAILABLE", true, "The actor is not running; nothing was done"),
+  actor_crashed: row(
+    "INTERNAL_ERROR",
+    false,
+    "The actor crashed while it handled the message",
+    "unknown",
+  ),
+  deadline_exceeded: row(
+    "TIMEOUT",
+    false,
+    "The actor did not answer within the deadline",
+    "unknown",
+  ),
+  message_expired: row(
+    "TIMEOUT",
+    true,
+    "The deadline passed before the actor took the message; nothing was done",
+  ),
+} as const satisfies Record<string, ErrorRow>;
+
+/** A classification from the table, as it stands in `error.details.code`. */
+export type ErrorCode = keyof typeof ERRORS;
+
+/** JSON context that may travel with an error. Never a path, argument, byte, secret or token. */
+export type ErrorDetails = Readonly<Record<string, string | number | boolean | null>>;
+
+interface LemonErrorOptions {
+  /** Replaces the table's sentence; as free of content as that one. */
+  readonly message?: string;
+  readonly details?: ErrorDetails;
+  /** Overrides the table when this very failure is known better (a timeout before anything was sent). */
+  readonly wire?: WireCode;
+  readonly retrySafe?: boolean;
+  readonly mutationMayHaveApplied?: boolean;
+  /** For the log of this process only; never crosses an actor, a node or a socket. */
+  readonly cause?: unknown;
+}
+
+/** A failure as a value: the only kind of error that crosses an actor, a node or a socket. */
+export class LemonError extends Error {
+  override readonly name = "LemonError";
+  readonly code: ErrorCode;
+  readonly wire: WireCode;
+  readonly retrySafe: boolean;
+  readonly mutationMayHaveApplied: boolean;
+  readonly details: ErrorDetails;
+
+  constructor(code: ErrorCode, options: LemonErrorOptions = {}) {
+    const known: ErrorRow = ERRORS[code];
+    super(
+      options.message ?? known.message,
+      options.cause === undefined ? undefined : { cause: options.cause },
+    );
+    this.code = code;
+    this.wire = options.wire ?? known.wire;
+    this.retrySafe = options.retrySafe ?? known.retrySafe;
+    this.mutationMayHaveApplied = options.mutationMayHaveApplied ?? known.outcome === "unknown";
+    this.details = options.details ?? {};
+  }
+}
