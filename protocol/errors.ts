@@ -193,6 +193,10 @@ export const ERRORS = {
 /** A classification from the table, as it stands in `error.details.code`. */
 export type ErrorCode = keyof typeof ERRORS;
 
+export function isErrorCode(code: unknown): code is ErrorCode {
+  return typeof code === "string" && Object.hasOwn(ERRORS, code);
+}
+
 /** JSON context that may travel with an error. Never a path, argument, byte, secret or token. */
 export type ErrorDetails = Readonly<Record<string, string | number | boolean | null>>;
 

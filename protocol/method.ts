@@ -1,0 +1,51 @@
+/**
+ * Owns how a method is declared, once. Gateway and node validation, the SDK's types, the CLI's help
+ * and the reference pages all derive from these declarations.
+ */
+import type { z } from "zod";
+import type { Role, Scope } from "./scopes.ts";
+
+export type Fields = z.ZodObject;
+
+export interface MethodSpec<Params extends Fields = Fields, Result extends z.ZodType = z.ZodType> {
+  readonly name: string;
+  /** One sentence for the reference and the CLI's help. */
+  readonly summary: string;
+  /** Any one of these is enough; an empty list asks for none. */
+  readonly scopes: readonly Scope[];
+  /** A role the caller must have, whatever its scopes. */
+  readonly role?: Role;
+  readonly params: Params;
+  /** Unknown parameters are ignored, except where the contract says "exact request fields". */
+  readonly unknownParams: "ignored" | "refused";
+  readonly result: Result;
+  /** Whether it changes anything; decides what an uncertain answer has to say. */
+  readonly effect: "read" | "mutation";
+  /** True when the very same call may be repeated after a lost answer. */
+  readonly retrySafe: boolean;
+  /** How long the control plane waits for whoever does the work, in ms. */
+  readonly deadlineMs: (params: z.infer<Params>) => number;
+}
+
+/** The normal broker deadline (node-host-io.md), in ms. */
+export const NORMAL_DEADLINE_MS = 30_000;
+
+type MethodInput<Name extends string, Params extends Fields, Result extends z.ZodType> = Pick<
+  MethodSpec<Params, Result>,
+  "summary" | "scopes" | "params" | "result" | "effect"
+> &
+  Partial<
+    Pick<MethodSpec<Params, Result>, "role" | "unknownParams" | "retrySafe" | "deadlineMs">
+  > & { readonly name: Name };
+
+/** Declares a method; a read is safe to repeat unless it says otherwise. */
+export function method<const Name extends string, Params extends Fields, Result extends z.ZodType>(
+  input: MethodInput<Name, Params, Result>,
+): MethodSpec<Params, Result> & { readonly name: Name } {
+  return {
+    unknownParams: "ignored",
+    retrySafe: input.effect === "read",
+    deadlineMs: () => NORMAL_DEADLINE_MS,
+    ...input,
+  };
+}

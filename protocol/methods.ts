@@ -1,0 +1,62 @@
+/** Owns the list of everything a `/ws` client can call, and the types that follow from it. */
+import type { z } from "zod";
+import type { MethodSpec } from "./method.ts";
+import {
+  connectChallenge,
+  nodeLinkOpen,
+  nodePairApprove,
+  nodePairList,
+  nodePairReject,
+  nodePairRequest,
+  nodePairVerify,
+} from "./methods/enrolment.ts";
+import {
+  nodeDescribe,
+  nodeHostInfo,
+  nodeList,
+  nodeRemove,
+  nodeRename,
+  nodeRevoke,
+} from "./methods/nodes.ts";
+import { nodeProcessCancel, nodeProcessGet, nodeProcessRun } from "./methods/process.ts";
+import { health, status, supervisionTree } from "./methods/system.ts";
+
+const DECLARED = [
+  connectChallenge,
+  health,
+  nodeDescribe,
+  nodeHostInfo,
+  nodeLinkOpen,
+  nodeList,
+  nodePairApprove,
+  nodePairList,
+  nodePairReject,
+  nodePairRequest,
+  nodePairVerify,
+  nodeProcessCancel,
+  nodeProcessGet,
+  nodeProcessRun,
+  nodeRemove,
+  nodeRename,
+  nodeRevoke,
+  status,
+  supervisionTree,
+] as const;
+
+type Declared = (typeof DECLARED)[number];
+export type MethodName = Declared["name"];
+type SpecOf<M extends MethodName> = Extract<Declared, { name: M }>;
+/** Parameters as a handler gets them: validated. */
+export type ParamsOf<M extends MethodName> = z.output<SpecOf<M>["params"]>;
+/** Parameters as a caller gives them. */
+export type InputOf<M extends MethodName> = z.input<SpecOf<M>["params"]>;
+export type ResultOf<M extends MethodName> = z.output<SpecOf<M>["result"]>;
+
+/** Every declared method by its wire name. */
+export const METHODS: ReadonlyMap<string, MethodSpec> = new Map(
+  DECLARED.map((spec): [string, MethodSpec] => [spec.name, spec as unknown as MethodSpec]),
+);
+
+export function isMethodName(name: string): name is MethodName {
+  return METHODS.has(name);
+}

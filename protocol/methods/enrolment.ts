@@ -1,0 +1,150 @@
+/**
+ * Declares how a machine becomes a node (control-plane-wire.md 2.4, 2.5 and 5.1): pairing, the
+ * challenge that yields a session token, and the opening of a worker life's NATS link.
+ */
+import { z } from "zod";
+import { method } from "../method.ts";
+import { nodeName } from "./nodes.ts";
+
+const timeMs = z.int().nonnegative();
+const summary = z.looseObject({});
+const capabilities = z.record(z.string().max(128), z.unknown());
+const shortText = z.string().min(1, "must not be empty").max(256, "must be at most 256 characters");
+
+export const nodePairRequest = method({
+  name: "node.pair.request",
+  summary: "Asks that a machine be enrolled, or recovered under its durable id.",
+  scopes: ["pairing"],
+  effect: "mutation",
+  params: z.object({
+    nodeType: shortText,
+    nodeName,
+    capabilities: capabilities.optional(),
+    /** Accepted for old clients; a request always lives five minutes. */
+    expiresInMs: z.int().optional(),
+    /** Recover this durable id instead of making one; needs `recoveryToken` or `repair`. */
+    nodeId: shortText.optional(),
+    recoveryToken: shortText.optional(),
+    repair: z.boolean().optional(),
+  }),
+  result: z.object({ pairingId: z.string(), code: z.string(), expiresAtMs: timeMs, summary }),
+});
+
+export const nodePairList = method({
+  name: "node.pair.list",
+  summary: "The pairing requests that still wait for a decision.",
+  scopes: ["pairing"],
+  effect: "read",
+  params: z.object({}),
+  result: z.object({
+    requests: z.array(
+      z.object({
+        pairingId: z.string(),
+        code: z.string(),
+        nodeType: z.string(),
+        nodeName: z.string(),
+        capabilities,
+        expiresAtMs: timeMs,
+        createdAtMs: timeMs,
+      }),
+    ),
+    summary,
+  }),
+});
+
+export const nodePairApprove = method({
+  name: "node.pair.approve",
+  summary: "Enrols the machine; answers its id, a recovery token (once) and a challenge of 60 s.",
+  scopes: ["pairing"],
+  effect: "mutation",
+  params: z.object({ pairingId: shortText }),
+  result: z.object({
+    nodeId: z.string(),
+    /** The recovery token; absent when the node was recovered by it. */
+    token: z.string().optional(),
+    challengeToken: z.string(),
+    approved: z.literal(true),
+    summary,
+  }),
+});
+
+export const nodePairReject = method({
+  name: "node.pair.reject",
+  summary: "Refuses a pairing request.",
+  scopes: ["pairing"],
+  effect: "mutation",
+  params: z.object({ pairingId: shortText }),
+  result: z.object({ pairingId: z.string(), rejected: z.literal(true), summary }),
+});
+
+export const nodePairVerify = method({
+  name: "node.pair.verify",
+  summary: "What became of a pairing code.",
+  scopes: [],
+  effect: "read",
+  params: z.object({ code: shortText }),
+  result: z.object({
+    valid: z.boolean(),
+    status: z.enum(["pending", "approved", "rejected"]),
+    pairingId: z.string().optional(),
+    summary,
+  }),
+});
+
+export const connectChallenge = method({
+  name: "connect.challenge",
+  summary: "Exchanges a challenge (one use, 60 s) for a session token of seven days.",
+  scopes: [],
+  effect: "mutation",
+  params: z.object({ challenge: shortText }),
+  result: z.object({
+    verified: z.literal(true),
+    identity: z.object({ type: z.literal("node"), nodeId: z.string(), nodeName: z.string() }),
+    token: z.string(),
+    summary,
+  }),
+});
+
+export const nodeLinkOpen = method({
+  name: "node.link.open",
+  summary: "Opens, or renews, the NATS link of one worker life. A newer life ends the one before.",
+  scopes: [],
+  role: "node",
+  effect: "mutation",
+  // The same life (the same link key) may ask as often as it likes: it gets fresh credentials.
+  retrySafe: true,
+  params: z.object({
+    /** Public NATS user nkey, made for this worker life. */
+    linkKey: z.string().regex(/^U[A-Z2-7]{55}$/, "must be a public user nkey"),
+    /** Public X25519 nkey of this life; the gateway seals secret values to it. */
+    sealKey: z.string().regex(/^X[A-Z2-7]{55}$/, "must be a public curve nkey"),
+    /** The leaf's NATS server name, made for this worker life. */
+    serverName: z
+      .string()
+      .regex(/^[A-Za-z0-9_-]{1,64}$/, "must be 1 to 64 of letters, digits, _ and -"),
+    lemonVersion: z.string().max(64),
+    capabilities,
+    /** Identity of the node's receipt store; null when it could not be opened. */
+    storeId: z.string().max(64).nullish(),
+    /** Highest witnessed revision of that store, so that a restored older copy is noticed. */
+    storeSequence: z.int().nonnegative().nullish(),
+  }),
+  result: z.object({
+    nodeId: z.string(),
+    nodeName: z.string(),
+    /** The node's subject key (its account's public key). */
+    nodeKey: z.string(),
+    generation: z.int().positive(),
+    /** User JWT for `linkKey`. */
+    linkJwt: z.string(),
+    linkExpiresAtMs: timeMs,
+    /** Where the leaf connects, below the controller's own URL; NATS appends `/leafnode`. */
+    leafPath: z.string(),
+    /** Takes the place of the token that this connection was opened with. */
+    sessionToken: z.string(),
+    sessionTokenExpiresAtMs: timeMs,
+    /** What the registry knows of the node's store; a worker whose store differs must admit nothing. */
+    registeredStoreId: z.string().nullable(),
+    registeredStoreSequence: z.int().nonnegative().nullable(),
+  }),
+});
