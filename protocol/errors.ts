@@ -161,6 +161,29 @@ export const ERRORS = {
     "The receipt store could not prove that it syncs; nothing was admitted",
   ),
   no_space: row("UNAVAILABLE", true, "No space is left on the node's disk; nothing was admitted"),
+  receipt_revision_limit: row(
+    "UNAVAILABLE",
+    false,
+    "The receipt has no revision left for this change; it keeps its state",
+  ),
+
+  // --- the nats-server child ------------------------------------------------------------------------------
+  nats_server_missing: row(
+    "UNAVAILABLE",
+    false,
+    "nats-server was not found; install it on PATH or name it in LEMON_NATS_SERVER",
+  ),
+  nats_server_too_old: row(
+    "UNAVAILABLE",
+    false,
+    "nats-server is too old; lemon needs at least 2.12.7",
+  ),
+  nats_server_failed: row("UNAVAILABLE", true, "nats-server did not start or ended unexpectedly"),
+  store_in_use: row(
+    "CONFLICT",
+    false,
+    "Another process holds this store and could not be proven to be a leftover of ours",
+  ),
 
   // --- outcomes of calls that cross machines ------------------------------------------------------------
   timeout: row("TIMEOUT", false, "No answer within the deadline", "unknown"),
