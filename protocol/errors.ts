@@ -187,6 +187,12 @@ export const ERRORS = {
 
   // --- outcomes of calls that cross machines ------------------------------------------------------------
   timeout: row("TIMEOUT", false, "No answer within the deadline", "unknown"),
+  invalid_remote_payload: row(
+    "UNAVAILABLE",
+    false,
+    "The node's answer is not valid; what it did is unknown",
+    "unknown",
+  ),
   link_lost: row("UNAVAILABLE", false, "The link was cut before the answer came", "unknown"),
   unavailable: row("UNAVAILABLE", true, "The service is not available; nothing was done"),
   measurement_failed: row("UNAVAILABLE", true, "The host could not be measured"),
@@ -194,6 +200,17 @@ export const ERRORS = {
   // --- actors ---------------------------------------------------------------------------------------------
   mailbox_full: row("UNAVAILABLE", true, "The actor's mailbox is full; nothing was done"),
   actor_unavailable: row("UNAVAILABLE", true, "The actor is not running; nothing was done"),
+  actor_already_started: row(
+    "CONFLICT",
+    false,
+    "An actor with this id already lives here; nothing was done",
+  ),
+  actor_ended: row("UNAVAILABLE", false, "The actor ended before it answered", "unknown"),
+  restart_intensity_exceeded: row(
+    "UNAVAILABLE",
+    true,
+    "The supervisor gave up after too many restarts; nothing was done",
+  ),
   actor_crashed: row(
     "INTERNAL_ERROR",
     false,
