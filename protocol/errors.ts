@@ -79,6 +79,16 @@ export const ERRORS = {
   ),
   not_implemented: row("NOT_IMPLEMENTED", false, "This build does not offer the method"),
   internal_error: row("INTERNAL_ERROR", false, "Method execution failed", "unknown"),
+  conflict: row("CONFLICT", false, "The request conflicts with what is already so"),
+
+  // --- what a client knows by itself ----------------------------------------------------------------
+  invalid_response: row(
+    "INTERNAL_ERROR",
+    false,
+    "The answer is none that this version understands",
+    "unknown",
+  ),
+  aborted: row("TIMEOUT", false, "The caller stopped waiting for the answer", "unknown"),
 
   // --- nodes --------------------------------------------------------------------------------------
   node_not_found: row("NOT_FOUND", false, "Node not found"),
