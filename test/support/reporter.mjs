@@ -2,6 +2,7 @@
 import Mocha from "mocha";
 
 export default class ClosingLineReporter extends Mocha.reporters.Spec {
+  /** @override */
   epilogue() {
     super.epilogue();
     console.log(`${this.stats.passes} passed, ${this.stats.failures} failed`);
