@@ -195,6 +195,14 @@ export const ERRORS = {
     "Another process holds this store and could not be proven to be a leftover of ours",
   ),
 
+  // --- the controller's documents -----------------------------------------------------------------------
+  revision_conflict: row("CONFLICT", false, "It changed meanwhile; read it again before you write"),
+  document_store_damaged: row(
+    "UNAVAILABLE",
+    false,
+    "The controller's store holds something that is not its own; nothing was changed",
+  ),
+
   // --- outcomes of calls that cross machines ------------------------------------------------------------
   timeout: row("TIMEOUT", false, "No answer within the deadline", "unknown"),
   invalid_remote_payload: row(
