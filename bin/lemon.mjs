@@ -1,0 +1,114 @@
+/**
+ * Owns the way from `node bin/lemon.mjs …` to the command: which Node.js runs it, which file it is,
+ * and in which directory. Dependency-free; runs on Node 18. The installed command is `bin/lemon`,
+ * which gets here on a Node.js 24 at once.
+ *
+ * - On Node.js 24 or newer the command is imported into this very process: importing it is running
+ *   it. On an older one a child runs it, with the Node.js of the optional dependency.
+ * - The file is `dist/cli/main.js` of a package, `cli/main.ts` of a checkout.
+ * - The directory: `npm run` moves to the project's root before it runs a script. When it is this
+ *   very project's script, we move back to where the user stood (`INIT_CWD`), so that the command
+ *   resolves relative paths from `process.cwd()` and knows nothing of npm. A foreign project's
+ *   script that calls us is left where it is.
+ */
+import { spawn } from "node:child_process";
+import { closeSync, existsSync, openSync } from "node:fs";
+import { createRequire } from "node:module";
+import { constants } from "node:os";
+import { dirname, join, sep } from "node:path";
+import { fileURLToPath, pathToFileURL } from "node:url";
+
+const NODE_MAJOR = 24;
+
+const root = dirname(dirname(fileURLToPath(import.meta.url)));
+const compiled = join(root, "dist", "cli", "main.js");
+const source = join(root, "cli", "main.ts");
+// Node.js strips no types below node_modules, so there only the compiled file can run.
+const isPackage = root.includes(`${sep}node_modules${sep}`) || !existsSync(source);
+const main = isPackage ? compiled : source;
+
+const startedIn = process.env["INIT_CWD"];
+if (
+  startedIn &&
+  existsSync(startedIn) &&
+  process.env["npm_package_json"] === join(root, "package.json") &&
+  process.cwd() === root
+) {
+  process.chdir(startedIn);
+}
+
+if (!existsSync(main)) {
+  fail(`${main} is missing; this package is not complete`);
+} else if (majorOf(process.version) >= NODE_MAJOR) {
+  process.argv[1] = main;
+  await import(pathToFileURL(main).href);
+} else {
+  const node = packagedNode();
+  if (node === undefined)
+    fail(`Node.js ${NODE_MAJOR} or newer is needed, this is ${process.version}`);
+  else runIn(node);
+}
+
+/** The Node.js that came as an optional dependency, by the names its publishers give it. */
+function packagedNode() {
+  const platform = `${process.platform}-${process.arch}`;
+  const { resolve } = createRequire(import.meta.url);
+  for (const name of [`node-${platform}`, `node-bin-${platform}`]) {
+    try {
+      const node = join(dirname(resolve(`${name}/package.json`)), "bin", "node");
+      if (existsSync(node)) return node;
+    } catch {
+      // Not installed: the next name.
+    }
+  }
+  return undefined;
+}
+
+/** @param {string} node */
+function runIn(node) {
+  const child = spawn(node, [main, ...process.argv.slice(2)], { stdio: "inherit" });
+  // A terminal sends these three to the whole foreground group, so below one the child has them
+  // already. Everything else was sent to this process alone and is passed on.
+  const hasTerminal = isOpenable("/dev/tty");
+  for (const signal of /** @type {const} */ (["SIGINT", "SIGQUIT", "SIGHUP"])) {
+    process.on(signal, () => {
+      if (!hasTerminal) child.kill(signal);
+    });
+  }
+  process.on("SIGTERM", () => child.kill("SIGTERM"));
+  child.once("error", (error) => fail(`${node} does not run: ${error.message}`));
+  child.once("exit", (code, signal) => {
+    if (signal === null) {
+      process.exitCode = code ?? 1;
+      return;
+    }
+    // End as the child did; a signal that cannot end us (we are PID 1) leaves the shell's number.
+    process.removeAllListeners(signal);
+    process.exitCode = 128 + constants.signals[signal];
+    process.kill(process.pid, signal);
+  });
+}
+
+/**
+ * tty(4): `/dev/tty` can be opened only by a process that has a controlling terminal.
+ * @param {string} path
+ */
+function isOpenable(path) {
+  try {
+    closeSync(openSync(path, "r"));
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** @param {string} version `v24.1.2` */
+function majorOf(version) {
+  return Number(/^v(\d+)\./.exec(version)?.[1] ?? 0);
+}
+
+/** @param {string} line */
+function fail(line) {
+  console.error(`lemon: ${line}`);
+  process.exitCode = 1;
+}
