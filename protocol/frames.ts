@@ -1,8 +1,12 @@
 /**
  * Owns the frames of `/ws` (control-plane-wire.md 1.2 to 1.5): what a client may send, what it reads.
  * One JSON object a text frame.
+ *
+ * 1. Reading a frame never throws, costs time linear in its length, and builds no object before its
+ *    bounds are known to hold.
+ * 2. What is refused is answered with a sentence that existing clients know; it quotes nothing of the
+ *    frame but a short type name.
  */
-import { z } from "zod";
 import { type ErrorDetails, LemonError, type WireCode } from "./errors.ts";
 import type { Role, Scope } from "./scopes.ts";
 
@@ -81,10 +85,16 @@ export const POLICY: Policy = {
   tickIntervalMs: 15_000,
 };
 
-/** Nesting and item bounds of one inbound frame (control-plane-wire.md 1.7). */
+/**
+ * Bounds of one inbound frame (control-plane-wire.md 1.7). A list or object directly in the frame is
+ * at depth 1; each member of any list or object, the frame's own included, is an item.
+ */
 export const JSON_BOUNDS = { depth: 32, items: 10_000 } as const;
 
-/** A parsed frame, or the sentence that answers it with id `unknown`. */
+/** Longest request id, in UTF-16 units: ids in flight are kept, and every answer repeats one. */
+export const REQUEST_ID_MAX_LENGTH = 4_096;
+
+/** A parsed frame, or the failure that is answered with id `unknown`. */
 export type ParsedFrame =
   | { readonly ok: true; readonly frame: RequestFrame }
   | { readonly ok: false; readonly error: LemonError };
@@ -93,8 +103,19 @@ function refuse(message: string): ParsedFrame {
   return { ok: false, error: new LemonError("invalid_request", { message }) };
 }
 
-/** Reads one text frame. Never throws; the sentences are pinned by existing clients. */
+/** What a frame that is not text is answered with. */
+export function binaryFrameRefusal(): LemonError {
+  return new LemonError("invalid_request", { message: "Binary frames not supported" });
+}
+
+/** What a text frame larger than `policy.maxPayload` is answered with. */
+export function oversizedFrameRefusal(): LemonError {
+  return new LemonError("too_large", { message: "Payload exceeds maxPayload policy" });
+}
+
+/** Reads one text frame. */
 export function parseRequestFrame(text: string): ParsedFrame {
+  if (!withinJsonBounds(text)) return refuse("Payload violates JSON boundary policy");
   let value: unknown;
   try {
     value = JSON.parse(text);
@@ -102,41 +123,108 @@ export function parseRequestFrame(text: string): ParsedFrame {
     // The parser's own message quotes the input, so it is not passed on.
     return refuse("Invalid JSON: the frame is not one JSON value");
   }
-  if (!withinJsonBounds(value)) return refuse("Payload violates JSON boundary policy");
-  if (typeof value !== "object" || value === null || Array.isArray(value) || !("type" in value)) {
+  if (typeof value !== "object" || value === null || Array.isArray(value)) {
     return refuse("frame must have type field");
   }
-  if (value.type !== "req") {
-    const shown =
-      typeof value.type === "string" && value.type.length <= 64 ? value.type : typeof value.type;
-    return refuse(`expected request frame, got: ${shown}`);
+  // Own members only: a client's `__proto__` is data like any other name.
+  const frame: UntrustedFrame = value;
+  if (!Object.hasOwn(frame, "type")) return refuse("frame must have type field");
+  if (frame.type !== "req") return refuse(`expected request frame, got: ${shownType(frame.type)}`);
+  const { id, method } = frame;
+  if (typeof id !== "string" || typeof method !== "string") {
+    return refuse("request frame must have id and method");
   }
-  const frame = requestFrame.safeParse(value);
-  return frame.success
-    ? { ok: true, frame: value as RequestFrame }
-    : refuse("request frame must have id and method");
+  if (id.length > REQUEST_ID_MAX_LENGTH) {
+    return refuse(`request id must be at most ${REQUEST_ID_MAX_LENGTH} characters`);
+  }
+  return { ok: true, frame: { type: "req", id, method, params: frame.params } };
 }
 
-const requestFrame = z.looseObject({ id: z.string(), method: z.string() });
+/** A JSON object of which nothing is known. */
+interface UntrustedFrame {
+  readonly type?: unknown;
+  readonly id?: unknown;
+  readonly method?: unknown;
+  readonly params?: unknown;
+}
 
-/** Walks the value once without recursion, so that a hostile depth can not exhaust the stack. */
-function withinJsonBounds(root: unknown): boolean {
+/** A type name short and plain enough to be quoted; else what kind of value stood there. */
+function shownType(type: unknown): string {
+  if (type === null) return "null";
+  if (typeof type !== "string") return Array.isArray(type) ? "list" : typeof type;
+  return type.length <= 64 ? type.replace(/[^\x20-\x7e]/g, "?") : "string";
+}
+
+const QUOTE = 0x22;
+const COMMA = 0x2c;
+const OPEN_LIST = 0x5b;
+const BACKSLASH = 0x5c;
+const CLOSE_LIST = 0x5d;
+const OPEN_OBJECT = 0x7b;
+const CLOSE_OBJECT = 0x7d;
+
+/**
+ * Whether the text keeps the bounds, found by reading its punctuation alone: `JSON.parse` makes a
+ * hundred bytes of objects out of two bytes of text, so the bounds come first. Text that is no JSON
+ * may pass or fail; the parser has the last word on it.
+ */
+function withinJsonBounds(text: string): boolean {
+  let depth = -1;
   let items = 0;
-  let level: unknown[] = [root];
-  for (let depth = 0; level.length > 0; depth += 1) {
-    if (depth > JSON_BOUNDS.depth) return false;
-    const next: unknown[] = [];
-    for (const value of level) {
-      if (typeof value !== "object" || value === null) continue;
-      const members: unknown[] = Array.isArray(value) ? value : Object.values(value);
-      items += members.length;
-      if (items > JSON_BOUNDS.items) return false;
-      for (const member of members)
-        if (typeof member === "object" && member !== null) next.push(member);
+  // Set from an opening until its first member, which no comma announces.
+  let opened = false;
+  for (let at = 0; at < text.length; at += 1) {
+    const char = text.charCodeAt(at);
+    switch (char) {
+      case COMMA:
+        items += 1;
+        break;
+      case OPEN_LIST:
+      case OPEN_OBJECT:
+        if (opened) items += 1;
+        opened = true;
+        depth += 1;
+        if (depth > JSON_BOUNDS.depth) return false;
+        break;
+      case CLOSE_LIST:
+      case CLOSE_OBJECT:
+        opened = false;
+        depth -= 1;
+        break;
+      default:
+        // Space, tab, line feed and carriage return are the only characters that begin no value.
+        if (opened && char > 0x20) {
+          items += 1;
+          opened = false;
+        }
+        if (char === QUOTE) at = endOfString(text, at);
     }
-    level = next;
+    if (items > JSON_BOUNDS.items) return false;
   }
   return true;
+}
+
+/** The index of the quote that ends the string begun at `start`; the text's length when none does. */
+function endOfString(text: string, start: number): number {
+  let at = start;
+  for (;;) {
+    at = text.indexOf('"', at + 1);
+    if (at === -1) return text.length;
+    let backslashes = 0;
+    while (text.charCodeAt(at - 1 - backslashes) === BACKSLASH) backslashes += 1;
+    if (backslashes % 2 === 0) return at;
+  }
+}
+
+/** The text of a successful answer. Throws when the payload is no JSON value (a cycle, a bigint). */
+export function responseText(id: string, payload: unknown): string {
+  const frame: ResponseFrame = { type: "res", id, ok: true, payload: payload ?? null };
+  return JSON.stringify(frame);
+}
+
+/** The text of a failed answer. */
+export function errorText(id: string, error: LemonError, mutation: boolean): string {
+  return JSON.stringify(errorFrame(id, error, mutation));
 }
 
 /** How a failure reads on the wire: the table's classification and its promises stand in `details`. */

@@ -1,56 +1,87 @@
 /**
  * Owns the one reading of a method's parameters against its declaration, and the sentences that a
- * refusal is made of (control-plane-wire.md 1.5, rulings on `/ws`): missing alone, then types, then bounds.
+ * refusal is made of (control-plane-wire.md 1.5, rulings on `/ws`).
+ *
+ * 1. Missing fields are reported alone; then wrong types; then values outside their bounds.
+ * 2. A sentence names fields, types and bounds, never a value, and is bounded whatever was sent.
+ * 3. Only own members count: `__proto__` and `constructor` are names like any other.
  */
 import type { z } from "zod";
 import { type ErrorCode, isErrorCode, LemonError } from "./errors.ts";
 import type { Fields, MethodSpec } from "./method.ts";
 
 /**
- * Validates `raw` (what stood in `params`; absent and null read as `{}`; a null member reads as absent).
- * Throws `invalid_params` with the pinned sentence; the sentence names fields, never values.
+ * Reads what stood in `params`: absent and null read as `{}`, a null member reads as absent. Throws
+ * `invalid_params`, or the one classification that all breaches share.
  */
-export function readParams<Params extends Fields>(
-  spec: MethodSpec<Params, z.ZodType>,
-  raw: unknown,
-): z.infer<Params> {
-  const given = raw ?? {};
-  if (typeof given !== "object" || Array.isArray(given)) {
-    throw new LemonError("invalid_params", {
-      message: `Type errors: params: expected map, got ${nameOf(given)}`,
-    });
-  }
-  const present = Object.fromEntries(Object.entries(given).filter(([, value]) => value !== null));
-  const known = spec.params.shape;
+export type ParamsReader<Params extends Fields> = (raw: unknown) => z.output<Params>;
 
-  const missing = Object.keys(known).filter(
-    (field) => !(field in present) && !isOptional(known[field]),
-  );
-  if (missing.length > 0)
-    throw new LemonError("invalid_params", {
-      message: `Missing required fields: ${missing.join(", ")}`,
-    });
+type Given = Readonly<Record<string, unknown>>;
 
-  const parsed = spec.params.safeParse(present);
-  if (!parsed.success) {
-    const { issues } = parsed.error;
-    throw new LemonError(classificationOf(issues), { message: sentence(issues, present) });
-  }
+/** Prepares the reader of a declaration: what can be known of it is worked out once. */
+export function paramsReader<Params extends Fields>(
+  spec: Pick<MethodSpec<Params>, "params" | "unknownParams">,
+): ParamsReader<Params> {
+  const known: ReadonlyMap<string, z.core.$ZodType> = new Map(Object.entries(spec.params.shape));
+  const required = [...known.keys()].filter((field) => known.get(field)?._zod.optin !== "optional");
 
-  if (spec.unknownParams === "refused") {
-    const unknown = Object.keys(given).filter((field) => !(field in known));
-    if (unknown.length > 0) {
-      throw new LemonError("invalid_params", {
-        message: `Invalid params: ${unknown.map(shown).join(", ")}: unknown field`,
-      });
+  return (raw) => {
+    const given = asMap(raw);
+    const missing = required.filter(
+      (field) => !Object.hasOwn(given, field) || given[field] === null,
+    );
+    if (missing.length > 0) refuse(`Missing required fields: ${missing.join(", ")}`);
+
+    const present = withoutNulls(given);
+    const parsed = spec.params.safeParse(present);
+    if (!parsed.success) {
+      const { issues } = parsed.error;
+      refuse(sentence(issues, present), classificationOf(issues));
     }
-  }
-  return parsed.data;
+    if (spec.unknownParams === "refused") refuseUnknown(given, known);
+    return parsed.data;
+  };
+}
+
+/** Reads once; whoever reads often keeps a reader. */
+export function readParams<Params extends Fields>(
+  spec: Pick<MethodSpec<Params>, "params" | "unknownParams">,
+  raw: unknown,
+): z.output<Params> {
+  return paramsReader(spec)(raw);
 }
 
 /** For a declaration: a bound whose breach has a classification of its own in the table. */
 export function classified(code: ErrorCode, error: string) {
   return { error, params: { code } };
+}
+
+function refuse(message: string, code: ErrorCode = "invalid_params"): never {
+  throw new LemonError(code, { message });
+}
+
+function asMap(raw: unknown): Given {
+  if (raw === undefined || raw === null) return {};
+  if (!isMap(raw)) refuse(`Type errors: params: expected map, got ${nameOf(raw)}`);
+  return raw;
+}
+
+function isMap(value: unknown): value is Given {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+/** The same object when no member is null, which is nearly always. */
+function withoutNulls(given: Given): Given {
+  const entries = Object.entries(given);
+  return entries.some(([, value]) => value === null)
+    ? Object.fromEntries(entries.filter(([, value]) => value !== null))
+    : given;
+}
+
+function refuseUnknown(given: Given, known: ReadonlyMap<string, unknown>): void {
+  const unknown = Object.keys(given).filter((field) => !known.has(field));
+  if (unknown.length === 0) return;
+  refuse(`Invalid params: ${listed(unknown.map((name) => `${shown(name)}: unknown field`))}`);
 }
 
 /** The one classification that all breaches share, else `invalid_params`. */
@@ -62,21 +93,40 @@ function classificationOf(issues: readonly z.core.$ZodIssue[]): ErrorCode {
   return codes.size === 1 && isErrorCode(code) ? code : "invalid_params";
 }
 
-function isOptional(field: z.core.$ZodType | undefined): boolean {
-  return field === undefined || field._zod.optin === "optional";
+function sentence(issues: readonly z.core.$ZodIssue[], given: Given): string {
+  const wrongTypes = issues.filter(
+    (issue) => issue.code === "invalid_type" || issue.code === "invalid_union",
+  );
+  if (wrongTypes.length > 0) {
+    return `Type errors: ${listed(
+      wrongTypes.map((issue) => {
+        const got = nameOf(valueAt(given, issue.path));
+        return `${place(issue.path)}: expected ${expected(issue)}, got ${got}`;
+      }),
+    )}`;
+  }
+  return `Invalid params: ${listed(issues.map((issue) => `${place(issue.path)}: ${reason(issue)}`))}`;
 }
 
-function sentence(
-  issues: readonly z.core.$ZodIssue[],
-  given: Readonly<Record<string, unknown>>,
-): string {
-  const types = issues.flatMap((issue) => {
-    if (issue.code !== "invalid_type" && issue.code !== "invalid_union") return [];
-    const got = nameOf(at(given, issue.path));
-    return [`${field(issue.path)}: expected ${expected(issue)}, got ${got}`];
-  });
-  if (types.length > 0) return `Type errors: ${types.join("; ")}`;
-  return `Invalid params: ${issues.map((issue) => `${field(issue.path)}: ${issue.message}`).join("; ")}`;
+/** More findings than this add nothing; a list of 10,000 wrong entries must not be answered in kind. */
+const FINDINGS_SHOWN = 8;
+
+function listed(findings: readonly string[]): string {
+  const shownFindings = findings.slice(0, FINDINGS_SHOWN);
+  const left = findings.length - shownFindings.length;
+  return [...shownFindings, ...(left > 0 ? [`and ${left} more`] : [])].join("; ");
+}
+
+/** What a declaration says of a bound; zod's own words where they hold nothing that was sent. */
+function reason(issue: z.core.$ZodIssue): string {
+  switch (issue.code) {
+    case "unrecognized_keys":
+      return `unknown field ${listed(issue.keys.map(shown))}`;
+    case "invalid_key":
+      return "has a key that is not allowed";
+    default:
+      return issue.message;
+  }
 }
 
 function expected(issue: z.core.$ZodIssueInvalidType | z.core.$ZodIssueInvalidUnion): string {
@@ -105,20 +155,20 @@ function nameOf(value: unknown): string {
   return typeof value === "object" ? "map" : typeof value;
 }
 
-function at(root: unknown, path: readonly PropertyKey[]): unknown {
+function valueAt(root: unknown, path: readonly PropertyKey[]): unknown {
   let value = root;
   for (const key of path) {
-    if (typeof value !== "object" || value === null) return undefined;
+    if (typeof value !== "object" || value === null || !Object.hasOwn(value, key)) return undefined;
     value = Reflect.get(value, key);
   }
   return value;
 }
 
-function field(path: readonly PropertyKey[]): string {
+function place(path: readonly PropertyKey[]): string {
   return path.map((key) => shown(String(key))).join(".");
 }
 
 /** A client's own field name goes back to it, but bounded and printable. */
 function shown(name: string): string {
-  return name.replace(/[^\x20-\x7e]/g, "?").slice(0, 64);
+  return name.slice(0, 64).replace(/[^\x20-\x7e]/g, "?");
 }
