@@ -81,6 +81,24 @@ export const ERRORS = {
   internal_error: row("INTERNAL_ERROR", false, "Method execution failed", "unknown"),
   conflict: row("CONFLICT", false, "The request conflicts with what is already so"),
 
+  // --- the control plane's own door ------------------------------------------------------------------
+  port_in_use: row(
+    "CONFLICT",
+    true,
+    "The port is already in use; stop what listens there or choose another with --port",
+  ),
+  listen_refused: row("UNAVAILABLE", false, "The address can not be listened on; check --host"),
+  operator_token_unusable: row(
+    "FORBIDDEN",
+    false,
+    "The operator token's file can not be used; remove it, or set LEMON_CONTROL_PLANE_OPERATOR_TOKEN",
+  ),
+  too_many_connections: row(
+    "RATE_LIMITED",
+    true,
+    "The control plane serves its limit of connections; try again later",
+  ),
+
   // --- what a client knows by itself ----------------------------------------------------------------
   invalid_response: row(
     "INTERNAL_ERROR",
@@ -189,6 +207,11 @@ export const ERRORS = {
     "nats-server is too old; lemon needs at least 2.12.7",
   ),
   nats_server_failed: row("UNAVAILABLE", true, "nats-server did not start or ended unexpectedly"),
+  controller_keys_lost: row(
+    "UNAVAILABLE",
+    false,
+    "The controller's keys are missing, damaged or not those of its hub; restore them from a copy, or start with a new state folder and join the nodes again",
+  ),
   store_in_use: row(
     "CONFLICT",
     false,
