@@ -8,7 +8,16 @@ import { nodeName } from "./nodes.ts";
 
 const timeMs = z.int().nonnegative();
 const summary = z.looseObject({});
-const capabilities = z.record(z.string().max(128), z.unknown());
+
+/** What a machine says of itself is stored, so all of it together is bounded, as JSON. */
+const CAPABILITIES_MAX_CHARS = 16_384;
+/** One key a method or feature; a `{version}` object, or true. */
+export const capabilities = z
+  .record(z.string(), z.unknown())
+  .refine(
+    (declared) => JSON.stringify(declared).length <= CAPABILITIES_MAX_CHARS,
+    `must be at most ${CAPABILITIES_MAX_CHARS} characters of JSON`,
+  );
 const shortText = z.string().min(1, "must not be empty").max(256, "must be at most 256 characters");
 
 export const nodePairRequest = method({

@@ -11,9 +11,11 @@ export const nodeSelector = z
   .min(1, "must not be empty")
   .max(128, "must be at most 128 characters");
 
+/** Unique in the fleet; spaces around it and ways to compose its characters make no other name. */
 export const nodeName = z
   .string()
   .trim()
+  .normalize("NFC")
   .min(1, "must not be empty")
   .max(128, "must be at most 128 characters")
   .regex(/^[^\p{C}]*$/u, "must not contain control characters");
@@ -22,9 +24,12 @@ const nodeRow = z.object({
   nodeId: z.string(),
   name: z.string(),
   type: z.string(),
-  /** One key a method or feature; a `{version}` object, or true. Read from the live worker. */
+  /**
+   * One key a method or feature; a `{version}` object, or true. As the newest worker life declared
+   * them; before the first, as the machine did when it was paired.
+   */
   capabilities: z.record(z.string(), z.unknown()),
-  /** `online` means that it answers now, not that it once did. */
+  /** `online` means that it answers now, not that it once did; `unknown` that it could not be asked. */
   status: z.enum(["online", "offline", "unknown"]),
   pairedAtMs: count,
   lastSeenMs: count.nullable(),

@@ -1,0 +1,23 @@
+/** Owns what controller and worker say on the node link besides the `/ws` methods that are passed on. */
+import { z } from "zod";
+
+const count = z.int().nonnegative();
+
+/** Asked every few seconds of each worker life; its answer is what "online" means. No parameters. */
+export const NODE_PING = "node.ping";
+
+/** Small live facts about a worker life. */
+export const nodePing = z.object({
+  lemonVersion: z.string().max(64),
+  /** Spent process ids, of the limit; null while the receipt store is not open. */
+  receipts: z.object({ retained: count, limit: count }).nullable(),
+  /** `ready`, or the classification that keeps the worker from admitting work. */
+  receiptStore: z.string().regex(/^[a-z_]{1,64}$/),
+  /** Identity of the receipt store and its highest witnessed revision; null while it is not open. */
+  storeId: z.string().max(64).nullable(),
+  storeSequence: count.nullable(),
+});
+export type NodePing = Readonly<z.infer<typeof nodePing>>;
+
+/** The worker's own supervision tree (`TreeRow` of protocol/methods/system.ts). No parameters. */
+export const NODE_TREE = "supervision.tree";
