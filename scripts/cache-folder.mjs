@@ -59,25 +59,36 @@ export function cacheFolder(env) {
 }
 
 /**
- * Gives `work` an empty folder inside `cache` and removes it afterwards; what killed processes left
- * behind is swept on the way.
+ * Gives `work` an empty folder inside `cache` and removes it afterwards.
  * @template T
  * @param {string} cache
  * @param {(folder: string) => Promise<T>} work
  * @returns {Promise<T>}
  */
 export async function withScratch(cache, work) {
-  const parent = join(cache, "tmp");
-  mkdirSync(parent, { recursive: true });
-  for (const name of readdirSync(parent)) {
-    if (!isAlive(name)) discard(join(parent, name));
-  }
-  const folder = mkdtempSync(join(parent, `${identity(process.pid)}.`));
+  sweep(cache);
+  const folder = mkdtempSync(join(scratchFolder(cache), `${identity(process.pid)}.`));
   try {
     return await work(folder);
   } finally {
     discard(folder);
   }
+}
+
+/**
+ * Removes what killed processes left behind in `cache`.
+ * @param {string} cache
+ */
+export function sweep(cache) {
+  mkdirSync(scratchFolder(cache), { recursive: true });
+  for (const name of readdirSync(scratchFolder(cache))) {
+    if (!isAlive(name)) discard(join(scratchFolder(cache), name));
+  }
+}
+
+/** @param {string} cache */
+function scratchFolder(cache) {
+  return join(cache, "tmp");
 }
 
 /**

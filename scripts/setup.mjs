@@ -13,11 +13,12 @@ import { execFile, spawn } from "node:child_process";
 import { createHash } from "node:crypto";
 import {
   accessSync,
+  closeSync,
   constants,
   copyFileSync,
-  createWriteStream,
   existsSync,
   mkdirSync,
+  openSync,
   readFileSync,
   renameSync,
   rmSync,
@@ -25,7 +26,14 @@ import {
 } from "node:fs";
 import { homedir } from "node:os";
 import { basename, join, sep } from "node:path";
-import { cacheFolder, codeOf, exclusively, packageRoot, withScratch } from "./cache-folder.mjs";
+import {
+  cacheFolder,
+  codeOf,
+  exclusively,
+  packageRoot,
+  sweep,
+  withScratch,
+} from "./cache-folder.mjs";
 import { ensureNatsServer } from "./nats-server.mjs";
 
 const NODE_MAJOR = 24;
@@ -48,6 +56,7 @@ const say = (line) => console.error(`set-up: ${line}`);
 
 try {
   const cache = cacheFolder(process.env);
+  sweep(cache);
   if (!isTreeCurrent()) {
     await exclusively(cache, "npm-packages", say, async () => {
       if (!isTreeCurrent()) await withScratch(cache, installTree);
@@ -98,25 +107,26 @@ async function npmCi(folder, scratch) {
   const quiet = ["--no-fund", "--no-update-notifier", "--loglevel=error", "--no-progress"];
   const npm = process.env["npm_execpath"] ?? "";
   const [command, ...before] = basename(npm) === "npm-cli.js" ? [process.execPath, npm] : ["npm"];
-  const log = join(scratch, "npm.log");
+  const path = join(scratch, "npm.log");
+  const log = openSync(path, "w");
   const child = spawn(String(command), [...before, "ci", ...options, ...quiet], {
     cwd: folder,
     env: { ...process.env, npm_config_cache: npmCache() },
-    stdio: ["ignore", "pipe", "pipe"],
+    stdio: ["ignore", log, log],
   });
-  const output = createWriteStream(log);
-  child.stdout.pipe(output, { end: false });
-  child.stderr.pipe(output, { end: false });
-  /** @type {string} how npm ended, or why it did not start */
-  const end = await new Promise((resolve) => {
-    child.once("error", (error) =>
-      resolve(codeOf(error) === "ENOENT" ? "npm was not found; install it" : error.message),
-    );
-    child.once("close", (code, signal) => resolve(String(code ?? signal)));
+  closeSync(log);
+  /** @type {number | string} */
+  const end = await new Promise((resolve, reject) => {
+    child.once("error", (error) => {
+      const isMissing = codeOf(error) === "ENOENT";
+      reject(new Error(isMissing ? "npm was not found; install it" : error.message));
+    });
+    child.once("exit", (code, signal) => resolve(code ?? String(signal)));
   });
-  await new Promise((resolve) => output.end(() => resolve(undefined)));
-  if (end === "0") return;
-  const said = readFileSync(log, "utf8").match(/^npm (?:error|ERR!) (?!code |A complete log).*$/gm);
+  if (end === 0) return;
+  const said = readFileSync(path, "utf8").match(
+    /^npm (?:error|ERR!) (?!code |A complete log).*$/gm,
+  );
   throw new Error(`npm ci: ${said?.[0].replace(/^npm \S+ /, "") ?? `ended with ${end}`}`);
 }
 
