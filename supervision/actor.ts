@@ -135,6 +135,11 @@ export interface SupervisorSpec {
   readonly restart: Restart;
   readonly intensity: Intensity;
   readonly backoff: Backoff;
+  /**
+   * `reverse` (the default): one child after the other, the last one started first. `together`: all at once,
+   * for many children that do not need each other (sessions, runs), whose deadlines would add up.
+   */
+  readonly stopOrder?: "reverse" | "together";
 }
 
 /** A supervisor as its owner sees it. Children start in the order given and stop in reverse. */
@@ -166,8 +171,11 @@ export interface TreeNode {
 export interface ActorSystem {
   readonly root: SupervisorRef;
   snapshot(): TreeNode;
-  /** Stops everything in reverse order. Idempotent. */
-  shutdown(): Promise<void>;
+  /**
+   * Stops everything in reverse order, and abandons what is left when `withinMs` (default: the system's
+   * `shutdownMs`) is over. Idempotent: a second call can bring that moment nearer, never further away.
+   */
+  shutdown(options?: { readonly withinMs?: number }): Promise<void>;
   /** Resolves when the tree has ended: by `shutdown`, or because the root gave up. */
   readonly ended: Promise<Death>;
 }
