@@ -1,0 +1,306 @@
+/**
+ * Owns one connection: one socket from its opening to its end, the handshake, the calls on it.
+ *
+ * 1. It is handed out only after `hello-ok`; before that every failure is a `ConnectError`.
+ * 2. What is sent is sent once. Nothing here ever repeats a frame.
+ * 3. `ended` is told exactly once, after every waiting call has been settled.
+ * 4. Nothing the peer sends can throw, grow a buffer without bound, or leave a call waiting past its
+ *    deadline.
+ */
+import { LemonError } from "../protocol/errors.ts";
+import type { RequestFrame } from "../protocol/frames.ts";
+import { type InputOf, METHODS, type MethodName, type ResultOf } from "../protocol/methods.ts";
+import { readParams } from "../protocol/params.ts";
+import type { Role } from "../protocol/scopes.ts";
+import { PROTOCOL_VERSION } from "../protocol/version.ts";
+import { CallTable } from "./calls.ts";
+import { CallError, ConnectError, type FailedCall, refusedHandshake } from "./errors.ts";
+import { type Hello, type Incoming, readFrame } from "./incoming.ts";
+import { Liveness, livenessFor } from "./liveness.ts";
+import { LIVENESS_CLOSE_CODE, type OpenSocket, type Socket, type SocketClose } from "./socket.ts";
+import type { Timers } from "./timers.ts";
+
+export interface CallOptions {
+  /** Stops the waiting, not the work: what was sent goes on at the other end. */
+  readonly signal?: AbortSignal;
+  /** How long to wait for the answer, in ms. Default: the method's own deadline and some grace. */
+  readonly timeoutMs?: number;
+}
+
+/** Who we say we are in `connect` (control-plane-wire.md 1.3). */
+export interface Greeting {
+  readonly token: string | null;
+  readonly clientId: string;
+  readonly role?: Role;
+  /** Narrows what the token grants; absent asks for all of it. */
+  readonly scopes?: readonly string[];
+}
+
+export interface ConnectionOptions {
+  readonly url: string;
+  readonly greeting: Greeting;
+  readonly openSocket: OpenSocket;
+  readonly timers: Timers;
+  /** From the opening of the socket to `hello-ok`. */
+  readonly handshakeMs: number;
+  readonly maxInFlight: number;
+  readonly signal: AbortSignal | null;
+}
+
+/** What the control plane awaits beyond a method's deadline, and the way there and back, in ms. */
+const ANSWER_GRACE_MS = 6_000;
+
+/** The longest delay a platform timer takes. */
+const LONGEST_TIMER_MS = 2_147_483_647;
+
+/** Four times what a controller sends (`POLICY.maxPayload`); nothing of ours is longer. In UTF-16 units. */
+const LONGEST_FRAME = 16_777_216;
+
+/** How long the peer may take to answer our closing handshake. */
+const CLOSE_GRACE_MS = 2_000;
+
+const CONNECT_ID = "connect";
+
+const NORMAL_CLOSURE = 1000;
+const PROTOCOL_ERROR = 1002;
+
+const utf8 = new TextEncoder();
+
+export class Connection {
+  readonly #options: ConnectionOptions;
+  readonly #socket: Socket;
+  readonly #calls: CallTable;
+  readonly #ended = Promise.withResolvers<SocketClose>();
+  readonly #ready = Promise.withResolvers<Connection>();
+  #phase: "opening" | "open" | "ended" = "opening";
+  #hello: Hello | null = null;
+  #liveness: Liveness | null = null;
+  #cancelTimer: () => void;
+
+  /** Resolves with a usable connection, or rejects with a `ConnectError`. */
+  static open(options: ConnectionOptions): Promise<Connection> {
+    if (options.signal?.aborted === true) return Promise.reject(abortedConnect(options.signal));
+    return new Connection(options).#ready.promise;
+  }
+
+  private constructor(options: ConnectionOptions) {
+    this.#options = options;
+    this.#calls = new CallTable(options.timers, options.maxInFlight);
+    this.#cancelTimer = options.timers.after(options.handshakeMs, () =>
+      this.#giveUp(unreachable("The controller did not complete the handshake in time")),
+    );
+    options.signal?.addEventListener("abort", this.#aborted, { once: true });
+    this.#socket = options.openSocket(options.url, {
+      opened: () => this.#greet(),
+      text: (data) => this.#receive(data),
+      binary: () => this.#breach(PROTOCOL_ERROR, "binary frame"),
+      closed: (close) => this.#closed(close),
+    });
+  }
+
+  /** What the peer said of itself when this connection opened. */
+  get hello(): Hello {
+    if (this.#hello === null) throw new LemonError("handshake_required");
+    return this.#hello;
+  }
+
+  /** Resolves when the connection has ended, whoever ended it. */
+  get ended(): Promise<SocketClose> {
+    return this.#ended.promise;
+  }
+
+  get usable(): boolean {
+    return this.#phase === "open";
+  }
+
+  /** Sends at once (no `await` stands before it), so calls leave in the order they were made. */
+  async call<M extends MethodName>(
+    method: M,
+    params: InputOf<M>,
+    options: CallOptions = {},
+  ): Promise<ResultOf<M>> {
+    // The table hands over only what the method's own result schema has accepted.
+    return (await this.#send(method, params, options)) as ResultOf<M>;
+  }
+
+  /** Ends the connection from our side; waiting calls are settled at once. Idempotent. */
+  close(code = NORMAL_CLOSURE, reason = ""): void {
+    if (this.#phase === "ended") return;
+    const opening = this.#phase === "opening";
+    this.#end({ code, reason, failure: null });
+    if (opening) this.#ready.reject(unreachable("The connection was closed before it was usable"));
+    this.#cancelTimer = this.#options.timers.after(CLOSE_GRACE_MS, () => this.#socket.drop());
+    this.#socket.close(code, reason);
+  }
+
+  #send(method: MethodName, given: unknown, options: CallOptions): Promise<unknown> {
+    const spec = METHODS.get(method);
+    if (spec === undefined) throw new LemonError("method_not_found");
+    const params = readParams(spec, given);
+    const call: FailedCall = { spec, method, params };
+    const { signal = null } = options;
+    if (signal?.aborted === true) throw notSent("aborted", call, "The caller had already stopped");
+    if (this.#phase !== "open") throw notSent("unavailable", call, "The connection has ended");
+    if (this.#calls.full) throw new CallError("too_many_requests_in_flight", call);
+
+    const { policy } = this.hello;
+    const id = this.#calls.nextId();
+    const text = requestText({ type: "req", id, method, params });
+    if (exceeds(text, policy.maxPayload))
+      throw notSent("too_large", call, "The request exceeds the connection's maxPayload");
+    if (this.#socket.bufferedBytes > policy.maxBufferedBytes)
+      throw notSent("unavailable", call, "The connection does not take what already waits");
+
+    const timeoutMs = options.timeoutMs ?? spec.deadlineMs(params) + ANSWER_GRACE_MS;
+    const { promise, resolve, reject } = Promise.withResolvers<unknown>();
+    this.#calls.add(id, {
+      call,
+      timeoutMs: Math.min(timeoutMs, LONGEST_TIMER_MS),
+      signal,
+      resolve,
+      reject,
+    });
+    this.#socket.send(text);
+    return promise;
+  }
+
+  #greet(): void {
+    if (this.#phase !== "opening") return;
+    const { token, clientId, role, scopes } = this.#options.greeting;
+    const params = {
+      minProtocol: PROTOCOL_VERSION,
+      maxProtocol: PROTOCOL_VERSION,
+      client: { id: clientId },
+      ...(role === undefined ? {} : { role }),
+      ...(scopes === undefined ? {} : { scopes }),
+      ...(token === null ? {} : { auth: { token } }),
+    };
+    this.#socket.send(requestText({ type: "req", id: CONNECT_ID, method: "connect", params }));
+  }
+
+  #receive(data: string): void {
+    if (this.#phase === "ended") return;
+    this.#liveness?.heard();
+    const frame: Incoming = data.length > LONGEST_FRAME ? { kind: "unreadable" } : readFrame(data);
+    switch (frame.kind) {
+      case "foreign":
+        break;
+      case "unreadable":
+        this.#breach(PROTOCOL_ERROR, "unreadable frame");
+        break;
+      case "hello":
+        this.#welcome(frame.hello);
+        break;
+      default:
+        if (this.#phase === "open") this.#calls.answer(frame);
+        else if (frame.kind === "failure") this.#giveUp(refusedHandshake(frame.failure));
+        else this.#breach(PROTOCOL_ERROR, "no answer to connect");
+    }
+  }
+
+  #welcome(hello: Hello): void {
+    if (this.#phase !== "opening") return;
+    if (hello.protocol !== PROTOCOL_VERSION) {
+      const message = `The controller speaks protocol ${hello.protocol}, this client ${PROTOCOL_VERSION}`;
+      this.#giveUp(new ConnectError("not_implemented", "refused", { message }));
+      return;
+    }
+    this.#cancelTimer();
+    this.#phase = "open";
+    this.#hello = hello;
+    this.#options.signal?.removeEventListener("abort", this.#aborted);
+    this.#liveness = new Liveness(
+      this.#options.timers,
+      livenessFor(hello.policy.tickIntervalMs),
+      // Only that something comes back matters; a full table means that answers are awaited anyway.
+      () => void this.call("health", {}).catch(() => {}),
+      () => this.#breach(LIVENESS_CLOSE_CODE, "liveness"),
+    );
+    this.#ready.resolve(this);
+  }
+
+  /** The peer broke the protocol, or is silent: end it without waiting for a closing handshake. */
+  #breach(code: number, reason: string): void {
+    if (this.#phase === "opening") {
+      this.#giveUp(unreachable("The peer does not speak this protocol"));
+      return;
+    }
+    if (this.#phase === "ended") return;
+    this.#end({ code, reason, failure: null });
+    this.#socket.close(code, reason);
+    this.#socket.drop();
+  }
+
+  #giveUp(error: ConnectError): void {
+    if (this.#phase !== "opening") return;
+    this.#end({ code: NORMAL_CLOSURE, reason: "", failure: null });
+    this.#ready.reject(error);
+    this.#socket.close(NORMAL_CLOSURE, "");
+    this.#socket.drop();
+  }
+
+  #closed(close: SocketClose): void {
+    // After our own closing handshake there is nothing left to drop.
+    this.#cancelTimer();
+    if (this.#phase === "ended") return;
+    const opening = this.#phase === "opening";
+    this.#end(close);
+    if (opening) this.#ready.reject(unreachable(sentenceOf(close), close));
+  }
+
+  #end(close: SocketClose): void {
+    this.#phase = "ended";
+    this.#cancelTimer();
+    this.#liveness?.stop();
+    this.#options.signal?.removeEventListener("abort", this.#aborted);
+    this.#calls.lose();
+    this.#ended.resolve(close);
+  }
+
+  readonly #aborted = (): void => {
+    if (this.#options.signal !== null) this.#giveUp(abortedConnect(this.#options.signal));
+  };
+}
+
+/** A refusal of our own, before anything left. */
+function notSent(
+  code: "unavailable" | "too_large" | "aborted",
+  call: FailedCall,
+  message: string,
+): CallError {
+  return new CallError(code, call, {
+    message: `${message}; nothing was sent`,
+    retrySafe: code !== "too_large",
+    mutationMayHaveApplied: false,
+  });
+}
+
+function requestText(frame: RequestFrame): string {
+  return JSON.stringify(frame);
+}
+
+/** Whether `text` is longer than `limit` in UTF-8; encodes it only when that is in doubt. */
+function exceeds(text: string, limit: number): boolean {
+  if (text.length * 3 <= limit) return false;
+  return text.length > limit || utf8.encode(text).length > limit;
+}
+
+function unreachable(message: string, close?: SocketClose): ConnectError {
+  return new ConnectError("unavailable", "unreachable", {
+    message,
+    ...(close === undefined ? {} : { close }),
+  });
+}
+
+function abortedConnect(signal: AbortSignal): ConnectError {
+  return new ConnectError("aborted", "aborted", {
+    message: "The caller stopped waiting for the connection",
+    cause: signal.reason,
+  });
+}
+
+function sentenceOf({ code, failure }: SocketClose): string {
+  return failure === null
+    ? `The connection was closed before the handshake (code ${code})`
+    : `The controller can not be reached (${failure})`;
+}
