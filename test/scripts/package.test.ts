@@ -1,0 +1,151 @@
+import {
+  cpSync,
+  existsSync,
+  linkSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  readlinkSync,
+  realpathSync,
+  rmSync,
+  symlinkSync,
+} from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { expect } from "chai";
+import { cacheFolder, packageRoot } from "../../scripts/cache-folder.mjs";
+import { writeServer } from "./fake-nats-server.ts";
+import { type End, type RunOptions, run } from "./processes.ts";
+
+interface Manifest {
+  readonly version: string;
+  readonly devDependencies: Readonly<Record<string, string>>;
+  readonly overrides: Readonly<Record<string, Readonly<Record<string, string>>>>;
+}
+const readJson = <T>(path: string): T => JSON.parse(readFileSync(path, "utf8"));
+const manifest = readJson<Manifest>(join(packageRoot(), "package.json"));
+
+/** Copies a tree by hard links: a whole `node_modules` in a moment, and without its bytes. */
+function linkTree(from: string, to: string): void {
+  mkdirSync(to);
+  for (const entry of readdirSync(from, { withFileTypes: true })) {
+    const [source, target] = [join(from, entry.name), join(to, entry.name)];
+    if (entry.isDirectory()) linkTree(source, target);
+    else if (entry.isSymbolicLink()) symlinkSync(readlinkSync(source), target);
+    else linkSync(source, target);
+  }
+}
+
+/** Every installed package below `folder` with its versions, nested ones included. */
+function installedVersions(folder: string): Map<string, string[]> {
+  const versions = new Map<string, string[]>();
+  const visit = (modules: string, scope: string): void => {
+    if (!existsSync(modules)) return;
+    for (const name of readdirSync(modules)) {
+      const path = join(modules, name);
+      if (name.startsWith("@")) visit(path, `${name}/`);
+      if (!existsSync(join(path, "package.json"))) continue;
+      const { version } = readJson<Manifest>(join(path, "package.json"));
+      versions.set(scope + name, [...(versions.get(scope + name) ?? []), version]);
+      visit(join(path, "node_modules"), "");
+    }
+  };
+  visit(join(folder, "node_modules"), "");
+  return versions;
+}
+
+describe("the package that npm pack makes, installed globally", () => {
+  let folder: string;
+  let prefix: string;
+  let lemon: (args: readonly string[], options?: RunOptions) => Promise<End>;
+  const installed = (): string => join(prefix, "lib", "node_modules", "lemon");
+
+  before(async function () {
+    this.timeout(180_000);
+    const env = { LEMON_CACHE: undefined, XDG_CACHE_HOME: undefined };
+    // Hard links need the file system of the checkout; its cache folder is ignored by everything.
+    mkdirSync(join(cacheFolder({})), { recursive: true });
+    folder = mkdtempSync(join(cacheFolder({}), "package-test-"));
+    prefix = realpathSync(mkdtempSync(join(tmpdir(), "lemon-prefix-")));
+    const copy = join(folder, "checkout");
+    const build = readJson<{ include: string[] }>(join(packageRoot(), "tsconfig.build.json"));
+    const parts = new Set(build.include.map((path) => String(path.split("/")[0])));
+    const files = [
+      "package.json",
+      "package-lock.json",
+      "tsconfig.json",
+      "tsconfig.build.json",
+      "LICENSE",
+    ];
+    for (const name of [...parts, "bin", ...files]) {
+      if (!existsSync(join(packageRoot(), name))) continue;
+      cpSync(join(packageRoot(), name), join(copy, name), { recursive: true });
+    }
+    linkTree(join(packageRoot(), "node_modules"), join(copy, "node_modules"));
+    const packed = await run("npm", ["pack", "--pack-destination", folder], { cwd: copy, env });
+    expect(packed.code, packed.stderr).to.equal(0);
+    const archive = readdirSync(folder).find((name) => name.endsWith(".tgz"));
+    const npm = ["install", "--global", "--prefix", prefix, "--ignore-scripts", "--no-audit"];
+    const end = await run("npm", [...npm, join(folder, String(archive))], { cwd: folder, env });
+    expect(end.code, end.stderr).to.equal(0);
+    lemon = (args, options) => run(join(prefix, "bin", "lemon"), args, options);
+  });
+  after(() => {
+    for (const made of [folder, prefix]) rmSync(made, { recursive: true, force: true });
+  });
+
+  it("holds the compiled program and nothing of the checkout's own", () => {
+    const names = readdirSync(installed()).sort();
+    expect(names.filter((name) => name !== "README.md")).to.deep.equal([
+      "LICENSE",
+      "bin",
+      "dist",
+      "node_modules",
+      "package.json",
+    ]);
+    const sources = readdirSync(installed(), { recursive: true })
+      .map(String)
+      .filter((path) => !path.includes("node_modules") && /(?<!\.d)\.ts$/.test(path));
+    expect(sources).to.deep.equal([]);
+  });
+
+  it("brings each package below comedy in the version that our overrides demand, and no other", () => {
+    const versions = installedVersions(installed());
+    for (const [name, wanted] of Object.entries(manifest.overrides["comedy"] ?? {})) {
+      const own = wanted.startsWith("$") ? manifest.devDependencies[wanted.slice(1)] : wanted;
+      expect(versions.get(name), name).to.deep.equal([own?.replace(/^npm:.*@/, "")]);
+    }
+    expect(versions.has("lodash")).to.equal(false);
+    expect(versions.has("core-js")).to.equal(false);
+  });
+
+  it("brings a comedy that works with them", async () => {
+    const script = `const system = require("comedy").createSystem({ log: { level: "silent" } });
+      system.rootActor().then((root) => root.createChild({ double: (n) => 2 * n }))
+        .then((child) => child.sendAndReceive("double", 21))
+        .then((answer) => { console.log(answer); return system.destroy(); });`;
+    const end = await run(process.execPath, ["-e", script], { cwd: installed() });
+    expect(end.code, end.stderr).to.equal(0);
+    expect(end.stdout).to.match(/^42$/m);
+  });
+
+  if (existsSync(join(packageRoot(), "cli", "main.ts"))) {
+    it("says its version with a Node.js of its own, wherever it is called", async () => {
+      const end = await lemon(["version"], { cwd: tmpdir(), env: { PATH: "/usr/bin:/bin" } });
+      expect(end.code, end.stderr).to.equal(0);
+      expect(end.stdout).to.contain(manifest.version);
+    });
+  }
+
+  it("keeps a fetched nats-server in the user's cache folder, and finds it there", async () => {
+    const path = writeServer(join(folder, "user", "lemon", "nats-server", "nats-server"), "2.15.1");
+    const module = join(installed(), "dist", "scripts", "nats-server.mjs");
+    const script = `const { findNatsServer } = await import(${JSON.stringify(module)});
+      console.log(JSON.stringify(await findNatsServer(process.env, [])));`;
+    const end = await run(process.execPath, ["--input-type=module", "-e", script], {
+      env: { PATH: "/nowhere", XDG_CACHE_HOME: join(folder, "user"), LEMON_NATS_SERVER: undefined },
+    });
+    expect(JSON.parse(end.stdout)).to.deep.equal({ found: true, path, version: "2.15.1" });
+  });
+});
