@@ -1,0 +1,83 @@
+/**
+ * Owns the nats-server child as an actor: permanent, so that a server that crashed is started again
+ * by the supervisor with its back-off, on the same ports and the same store.
+ *
+ * 1. One life of the actor has at most one server; when the actor ends, its server has ended.
+ * 2. A server that ends unasked ends the actor's life as a crash. An asked-for restart does not, so
+ *    it does not count against the restart intensity.
+ */
+
+import { LemonError } from "../../protocol/errors.ts";
+import type { ActorContext, ActorSpec, Behaviour } from "../../supervision/actor.ts";
+import {
+  type NatsServer,
+  type NatsServerChild,
+  type NatsServerSpec,
+  startNatsServer,
+} from "./server.ts";
+
+export type NatsServerMessages = {
+  /** The server that runs now. */
+  current: (nothing: null) => NatsServer;
+  /**
+   * Stops the server with this id and starts the next: after a full disk JetStream takes nothing
+   * until then. Answers with the running one at once when that id is gone already, so that several
+   * who saw the same failure cause one restart.
+   */
+  restart: (replace: { readonly serverId: string }) => NatsServer;
+  /** Has the configuration, as the specification gives it now, written and read. */
+  reload: (nothing: null) => void;
+};
+
+/** Longer than a server gets to stop in order. */
+const SHUTDOWN_MS = 10_000;
+
+export function natsServerActor(spec: NatsServerSpec): ActorSpec<NatsServerMessages> {
+  return {
+    id: "nats-server",
+    kind: "nats-server",
+    restart: "permanent",
+    shutdownMs: SHUTDOWN_MS,
+    start: (context) => startLife(spec, context),
+  };
+}
+
+async function startLife(
+  spec: NatsServerSpec,
+  context: ActorContext<NatsServerMessages>,
+): Promise<Behaviour<NatsServerMessages>> {
+  let server = await start();
+
+  async function start(): Promise<NatsServerChild> {
+    const started = await startNatsServer(spec, context);
+    void started.exited.then((exit) => {
+      if (!exit.ordered) context.crash(new LemonError("nats_server_failed"));
+    });
+    return started;
+  }
+
+  return {
+    handlers: {
+      current: () => describe(server),
+      async restart({ serverId }) {
+        if (server.serverId !== serverId) return describe(server);
+        await server.stop();
+        try {
+          server = await start();
+        } catch (failure) {
+          context.crash(failure);
+          throw failure;
+        }
+        // This life may have been abandoned meanwhile: nobody else would stop the new server.
+        if (context.signal.aborted) await server.stop();
+        return describe(server);
+      },
+      reload: () => server.reload(),
+    },
+    stop: () => server.stop(),
+  };
+}
+
+function describe({ clientUrl, serverId, version }: NatsServer): NatsServer {
+  return { clientUrl, serverId, version };
+}
