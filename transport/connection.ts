@@ -5,7 +5,12 @@
  *    caller's to settle (`transport/rpc`, `transport/receipts`): NATS only lets it time out.
  * 2. A silent server is noticed within 10 s, not only one whose socket closed.
  */
-import { connect, jwtAuthenticator, type NatsConnection, nkeyAuthenticator } from "@nats-io/transport-node";
+import {
+  connect,
+  jwtAuthenticator,
+  type NatsConnection,
+  nkeyAuthenticator,
+} from "@nats-io/transport-node";
 import { LemonError } from "../protocol/errors.ts";
 
 /** A plain nkey of a server whose accounts stand in its configuration, or a JWT user of an operator's. */
@@ -37,7 +42,8 @@ export async function openConnection(options: NatsConnectionOptions): Promise<Na
     return await connect({
       servers: url,
       name,
-      authenticator: "jwt" in as ? jwtAuthenticator(as.jwt, as.seed) : nkeyAuthenticator(as.nkeySeed),
+      authenticator:
+        "jwt" in as ? jwtAuthenticator(as.jwt, as.seed) : nkeyAuthenticator(as.nkeySeed),
       timeout: FIRST_CONNECT_MS,
       maxReconnectAttempts: -1,
       reconnectTimeWait: RECONNECT_WAIT_MS,
@@ -49,6 +55,9 @@ export async function openConnection(options: NatsConnectionOptions): Promise<Na
       ...(inboxPrefix === undefined ? {} : { inboxPrefix }),
     });
   } catch (cause) {
-    throw new LemonError("unavailable", { message: "The nats-server does not take our connection", cause });
+    throw new LemonError("unavailable", {
+      message: "The nats-server does not take our connection",
+      cause,
+    });
   }
 }
