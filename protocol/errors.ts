@@ -218,6 +218,10 @@ export const ERRORS = {
     "Another process holds this store and could not be proven to be a leftover of ours",
   ),
 
+  // --- this machine's own roles -------------------------------------------------------------------------
+  identity_in_use: row("CONFLICT", false, "Another live process already serves this identity"),
+  home_unusable: row("UNAVAILABLE", false, "The state folder can not be used"),
+
   // --- the controller's documents -----------------------------------------------------------------------
   revision_conflict: row("CONFLICT", false, "It changed meanwhile; read it again before you write"),
   document_store_damaged: row(
