@@ -1,0 +1,387 @@
+/** Proves what a message meets: order, one at a time, bounds, deadlines, answers, errors. */
+import { expect } from "chai";
+import { LemonError } from "../../protocol/errors.ts";
+import { type ActorRef, type Handlers, later, type Protocol } from "../../supervision/actor.ts";
+import { settle } from "../support/fake-clock.ts";
+import {
+  codeOfRejection,
+  codeOfThrow,
+  gate,
+  type TestSystem,
+  testSystem,
+} from "../support/supervision.ts";
+
+const soon = { deadlineMs: 1_000 };
+
+describe("a message to an actor", () => {
+  let system: TestSystem;
+
+  beforeEach(() => {
+    system = testSystem();
+  });
+
+  afterEach(async () => {
+    const ended = system.shutdown();
+    await system.clock.advance(30_000);
+    await ended;
+    expect(system.clock.pending, "timers left behind").to.equal(0);
+  });
+
+  function start<P extends Protocol>(
+    handlers: Handlers<P>,
+    mailboxCapacity?: number,
+  ): Promise<ActorRef<P>> {
+    return system.root.startActor<P>({
+      id: "subject",
+      kind: "subject",
+      restart: "temporary",
+      ...(mailboxCapacity === undefined ? {} : { mailboxCapacity }),
+      start: () => ({ handlers }),
+    });
+  }
+
+  it("is answered with what its handler returns, now or in time", async () => {
+    const ref = await start<{ now: (n: number) => number; soon: (n: number) => number }>({
+      now: (n) => n + 1,
+      soon: async (n) => {
+        await settle();
+        return n + 2;
+      },
+    });
+    expect(await ref.ask("now", 1, soon)).to.equal(2);
+    expect(await ref.ask("soon", 1, soon)).to.equal(3);
+  });
+
+  it("finds 10,000 read-await-write increments adding up to 10,000", async () => {
+    let stored = 0;
+    const read = async (): Promise<number> => stored;
+    const ref = await start<{ increment: (by: number) => void }>(
+      {
+        increment: async (by) => {
+          const value = await read();
+          await null;
+          stored = value + by;
+        },
+      },
+      10_000,
+    );
+    await Promise.all(Array.from({ length: 10_000 }, () => ref.ask("increment", 1, soon)));
+    expect(stored).to.equal(10_000);
+  });
+
+  it("is handled in the order of sending, tells and asks alike, one at a time across await", async () => {
+    const seen: string[] = [];
+    const ref = await start<{ note: (name: string) => void }>({
+      note: async (name) => {
+        seen.push(`${name} begins`);
+        await settle();
+        seen.push(`${name} ends`);
+      },
+    });
+    ref.tell("note", "a");
+    const b = ref.ask("note", "b", soon);
+    ref.tell("note", "c");
+    await b;
+    await ref.ask("note", "d", soon);
+    expect(seen).to.deep.equal(["a", "b", "c", "d"].flatMap((n) => [`${n} begins`, `${n} ends`]));
+  });
+
+  it("waits while its actor is starting, for instance one the actor sent itself", async () => {
+    const seen: number[] = [];
+    const ref = await system.root.startActor<{ note: (n: number) => void }>({
+      id: "self-teller",
+      kind: "subject",
+      restart: "temporary",
+      start: async ({ self }) => {
+        self.tell("note", 1);
+        await settle();
+        expect(seen).to.deep.equal([]);
+        return { handlers: { note: (n) => void seen.push(n) } };
+      },
+    });
+    await ref.ask("note", 2, soon);
+    expect(seen).to.deep.equal([1, 2]);
+  });
+
+  describe("whose mailbox is full", () => {
+    async function hungWithRoomForTwo() {
+      const held = gate();
+      const seen: number[] = [];
+      const ref = await start<{ hold: (n: number) => number }>(
+        {
+          hold: async (n) => {
+            seen.push(n);
+            await held.promise;
+            return n;
+          },
+        },
+        2,
+      );
+      const first = ref.ask("hold", 0, soon);
+      await settle();
+      return { held, ref, seen, first };
+    }
+
+    it("is refused at once, an ask as a tell, and one below the bound is not", async () => {
+      const { held, ref, seen, first } = await hungWithRoomForTwo();
+      const second = ref.ask("hold", 1, soon);
+      ref.tell("hold", 2);
+      expect(await codeOfRejection(ref.ask("hold", 3, soon))).to.equal("mailbox_full");
+      expect(codeOfThrow(() => ref.tell("hold", 4))).to.equal("mailbox_full");
+      held.resolve();
+      expect(await Promise.all([first, second])).to.deep.equal([0, 1]);
+      await settle();
+      expect(seen).to.deep.equal([0, 1, 2]);
+    });
+
+    it("finds room again once a message was taken or has expired", async () => {
+      const { held, ref, seen, first } = await hungWithRoomForTwo();
+      const expired = codeOfRejection(ref.ask("hold", 1, { deadlineMs: 10 }));
+      ref.tell("hold", 2);
+      await system.clock.advance(10);
+      expect(await expired).to.equal("message_expired");
+      ref.tell("hold", 3);
+      expect(codeOfThrow(() => ref.tell("hold", 4))).to.equal("mailbox_full");
+      held.resolve();
+      await first;
+      await settle();
+      expect(seen).to.deep.equal([0, 2, 3]);
+    });
+  });
+
+  describe("whose deadline passes", () => {
+    it("while it waits is never handled; one that has a millisecond left is", async () => {
+      const held = gate();
+      const seen: string[] = [];
+      const ref = await start<{ hold: (name: string) => string }>({
+        hold: async (name) => {
+          seen.push(name);
+          await held.promise;
+          return name;
+        },
+      });
+      const first = ref.ask("hold", "first", { deadlineMs: 1_000 });
+      const late = codeOfRejection(ref.ask("hold", "late", { deadlineMs: 100 }));
+      const inTime = ref.ask("hold", "in time", { deadlineMs: 101 });
+      await system.clock.advance(100);
+      held.resolve();
+      expect(await late).to.equal("message_expired");
+      expect(await first).to.equal("first");
+      expect(await inTime).to.equal("in time");
+      expect(seen).to.deep.equal(["first", "in time"]);
+    });
+
+    it("on a busy event loop is not handled either, though no timer has fired yet", async () => {
+      const seen: number[] = [];
+      const ref = await start<{ note: (n: number) => void }>({ note: (n) => void seen.push(n) });
+      const late = codeOfRejection(ref.ask("note", 1, { deadlineMs: 100 }));
+      const inTime = ref.ask("note", 2, { deadlineMs: 101 });
+      system.clock.stall(100);
+      expect(await late).to.equal("message_expired");
+      await inTime;
+      expect(seen).to.deep.equal([2]);
+    });
+
+    it("while it is handled is told so, and the late reply is dropped", async () => {
+      const held = gate();
+      const ref = await start<{ hold: (p: null) => string; ping: (p: null) => string }>({
+        hold: async () => {
+          await held.promise;
+          return "too late";
+        },
+        ping: () => "pong",
+      });
+      const late = codeOfRejection(ref.ask("hold", null, { deadlineMs: 100 }));
+      await system.clock.advance(99);
+      expect(system.clock.pending).to.equal(1);
+      await system.clock.advance(1);
+      expect(await late).to.equal("deadline_exceeded");
+      held.resolve();
+      expect(await ref.ask("ping", null, soon)).to.equal("pong");
+    });
+
+    it("before it was sent is refused at once: zero, less, no number, no end", async () => {
+      const seen: number[] = [];
+      const ref = await start<{ note: (n: number) => void }>({ note: (n) => void seen.push(n) });
+      for (const deadlineMs of [0, -1, Number.NaN, Number.POSITIVE_INFINITY]) {
+        const code = await codeOfRejection(ref.ask("note", 1, { deadlineMs }));
+        expect(code).to.equal("message_expired");
+      }
+      await ref.ask("note", 2, { deadlineMs: 0.5 });
+      expect(seen).to.deep.equal([2]);
+    });
+  });
+
+  describe("answered with later()", () => {
+    it("does not hold up the messages behind it", async () => {
+      const held = Promise.withResolvers<string>();
+      const ref = await start<{ slow: (p: null) => string; ping: (p: null) => string }>({
+        slow: () => later(held.promise),
+        ping: () => "pong",
+      });
+      const slow = ref.ask("slow", null, soon);
+      expect(await ref.ask("ping", null, soon)).to.equal("pong");
+      held.resolve("done");
+      expect(await slow).to.equal("done");
+    });
+
+    it("may also be promised after an await", async () => {
+      const ref = await start<{ slow: (p: null) => string }>({
+        slow: async () => {
+          await settle();
+          return later(Promise.resolve("done"));
+        },
+      });
+      expect(await ref.ask("slow", null, soon)).to.equal("done");
+    });
+
+    it("ends at its deadline all the same", async () => {
+      const ref = await start<{ never: (p: null) => string }>({
+        never: () => later(new Promise<string>(() => {})),
+      });
+      const late = codeOfRejection(ref.ask("never", null, { deadlineMs: 50 }));
+      await system.clock.advance(50);
+      expect(await late).to.equal("deadline_exceeded");
+    });
+
+    it("carries an error of the table as an answer, and anything else as a crash", async () => {
+      const failing = { slow: (error: Error) => later(Promise.reject<never>(error)) };
+      const ref = await start<{ slow: (error: Error) => never }>(failing);
+      expect(await codeOfRejection(ref.ask("slow", new LemonError("no_space"), soon))).to.equal(
+        "no_space",
+      );
+      expect(await codeOfRejection(ref.ask("slow", new Error("broken"), soon))).to.equal(
+        "actor_crashed",
+      );
+      expect(await codeOfRejection(ref.ask("slow", new Error("down"), soon))).to.equal(
+        "actor_unavailable",
+      );
+    });
+  });
+
+  describe("whose handler throws", () => {
+    it("an error of the table gets it whole, but for the cause, and the actor goes on", async () => {
+      const thrown = new LemonError("rate_limited", {
+        message: "Wait",
+        details: { retryAfterMs: 5 },
+        retrySafe: false,
+        cause: new Error("a secret"),
+      });
+      const ref = await start<{ fail: (p: null) => void; ping: (p: null) => string }>({
+        fail: () => {
+          throw thrown;
+        },
+        ping: () => "pong",
+      });
+      const error = await ref.ask("fail", null, soon).catch((error: unknown) => error);
+      if (!(error instanceof LemonError)) throw new Error("not an error of the table");
+      expect(error).to.include({ code: "rate_limited", message: "Wait", retrySafe: false });
+      expect(error.details).to.deep.equal({ retryAfterMs: 5 });
+      expect(error.cause).to.equal(undefined);
+      expect(await ref.ask("ping", null, soon)).to.equal("pong");
+    });
+
+    it("an error of the table at a tell leaves the actor running and a line in the log", async () => {
+      const ref = await start<{ fail: (p: null) => void; ping: (p: null) => string }>({
+        fail: async () => {
+          throw new LemonError("no_space");
+        },
+        ping: () => "pong",
+      });
+      ref.tell("fail", null);
+      expect(await ref.ask("ping", null, soon)).to.equal("pong");
+      expect(system.lines.map((line) => line["code"])).to.include("no_space");
+    });
+
+    it("anything else is told of a crash; what waits behind it was not touched", async () => {
+      const seen: string[] = [];
+      const ref = await start<{ fail: (p: null) => void; note: (p: string) => void }>({
+        fail: async () => {
+          await settle();
+          throw new TypeError("a secret");
+        },
+        note: (name) => void seen.push(name),
+      });
+      const failing = codeOfRejection(ref.ask("fail", null, soon));
+      const waiting = codeOfRejection(ref.ask("note", "asked", soon));
+      ref.tell("note", "told");
+      expect(await failing).to.equal("actor_crashed");
+      expect(await waiting).to.equal("actor_unavailable");
+      expect(seen).to.deep.equal([]);
+      const dropped = system.lines.find((line) => line["msg"] === "told messages were not handled");
+      expect(dropped).to.include({ count: 1 });
+    });
+  });
+
+  it("that no handler has, or only Object.prototype, is refused and does no harm", async () => {
+    const ref: ActorRef<Record<string, (payload: null) => unknown>> = await start({
+      ping: () => "pong",
+    });
+    for (const type of ["nothing", "constructor", "toString", "__proto__", "hasOwnProperty"]) {
+      expect(await codeOfRejection(ref.ask(type, null, soon))).to.equal("method_not_found");
+    }
+    expect(await ref.ask("ping", null, soon)).to.equal("pong");
+  });
+
+  it("reaches handlers that are the methods of a class, with their `this`", async () => {
+    class Counter {
+      #value = 0;
+      add(by: number): number {
+        this.#value += by;
+        return this.#value;
+      }
+    }
+    const ref = await start<{ add: (by: number) => number }>(new Counter());
+    await ref.ask("add", 2, soon);
+    expect(await ref.ask("add", 3, soon)).to.equal(5);
+  });
+
+  it("leaves the event loop its turn, however much two actors have to tell each other", async () => {
+    let rallies = 0;
+    const players: ActorRef<{ ball: (to: number) => void }>[] = [];
+    for (const id of [0, 1]) {
+      const player = await system.root.startActor<{ ball: (to: number) => void }>({
+        id: `player-${id}`,
+        kind: "player",
+        restart: "temporary",
+        start: () => ({
+          handlers: {
+            ball: (to) => {
+              rallies += 1;
+              players[to]?.tell("ball", 1 - to);
+            },
+          },
+        }),
+      });
+      players.push(player);
+    }
+    players[0]?.tell("ball", 1);
+    // Immediates of ours get their turn although the ball never rests.
+    await settle();
+    const until = rallies;
+    await settle();
+    expect(rallies).to.be.greaterThan(until);
+  });
+
+  it("leaves the event loop its turn, however much an actor has to tell itself", async () => {
+    let told = 0;
+    const ref = await system.root.startActor<{ again: (p: null) => void }>({
+      id: "monologue",
+      kind: "subject",
+      restart: "temporary",
+      start: ({ self }) => ({
+        handlers: {
+          again: () => {
+            told += 1;
+            self.tell("again", null);
+          },
+        },
+      }),
+    });
+    ref.tell("again", null);
+    await settle();
+    const until = told;
+    await settle();
+    expect(told).to.be.greaterThan(until);
+  });
+});
