@@ -206,7 +206,11 @@ export const ERRORS = {
     false,
     "nats-server is too old; lemon needs at least 2.12.7",
   ),
-  nats_server_failed: row("UNAVAILABLE", true, "nats-server did not start or ended unexpectedly"),
+  nats_server_failed: row(
+    "UNAVAILABLE",
+    true,
+    "nats-server did not start or ended unexpectedly; its log says why",
+  ),
   controller_keys_lost: row(
     "UNAVAILABLE",
     false,

@@ -1,0 +1,352 @@
+/**
+ * Owns the controller's calls to its nodes, over core NATS (at most once: nothing is ever redelivered).
+ *
+ * 1. A call always ends: with the node's answer, its failure, or the deadline.
+ * 2. An answer counts only when it comes from the node that was asked (the hub binds the subject to the
+ *    sender's account) and names a call still under way (ids are random). Everything else is dropped.
+ * 3. "No responders" is proof that nothing was delivered, so the call may be sent again for a moment (a
+ *    link that renews its credentials is away for some ms), and is then refused as `node_offline`.
+ *    Nothing else is ever sent twice.
+ * 4. A lost link settles what was sent at once, as uncertain; what still waited is refused as not sent.
+ * 5. Nothing is handed to a connection that is down: the client would keep it and send it later.
+ */
+import { randomUUID } from "node:crypto";
+import type { Msg, NatsConnection, Subscription } from "@nats-io/transport-node";
+import type { CancelTimer, Clock } from "../../host/clock.ts";
+import { type ErrorCode, LemonError } from "../../protocol/errors.ts";
+import type { NodeKey } from "../../protocol/ids.ts";
+import { encodeCall, MAX_DEADLINE_MS, readAnswer } from "./envelope.ts";
+import { notSent, uncertain } from "./failure.ts";
+import { DEFAULT_FLOW_LIMITS, FlowControl, type FlowLimits, type Passage } from "./flow.ts";
+import { ALL_REPLIES, callSubject, lastToken, replySubject, senderOf } from "./subjects.ts";
+
+/** How long a call that found no responders is sent again, and how far apart, in ms. */
+const RESEND_FOR_MS = 50;
+const RESEND_EVERY_MS = 5;
+/**
+ * How long a call counts as being on the link. A healthy link moves its bytes in far less; a dead one
+ * is found after two missed pings of 5 s. A run of half an hour must not fill the link while it runs.
+ */
+const ON_LINK_MS = 10_000;
+/** How long a node may keep its calls waiting while it renews its link. */
+const HOLD_MS = 3_000;
+/** What a call is expected to bring back when its caller does not say. */
+const DEFAULT_ANSWER_BYTES = 64 * 1024;
+/** Subject, protocol line and bookkeeping of one message. */
+const MESSAGE_OVERHEAD_BYTES = 512;
+const UNNAMED_CALLER = "";
+
+export interface CallOptions {
+  readonly method: string;
+  readonly params: unknown;
+  /** The worker life that is meant. */
+  readonly generation: number;
+  /** How long to wait for the answer from now, waiting for a turn included, in ms. */
+  readonly deadlineMs: number;
+  /** Whether an uncertain outcome may have changed something. */
+  readonly mutation: boolean;
+  /** Who asks, for fairness: callers take turns. For example a connection id. */
+  readonly caller?: string;
+  /** The most the answer is expected to hold, in bytes. Default 64 KiB. */
+  readonly answerBytes?: number;
+}
+
+export interface RpcCaller {
+  /**
+   * Resolves with the node's result (plain data; its bytes are views on the message, copy what is kept).
+   * Errors: the node's own; `node_offline`, `rate_limited`, `unavailable`, `too_large` (nothing was
+   * sent); `node_superseded` (refused); `timeout`, `link_lost`, `invalid_remote_payload` (uncertain).
+   */
+  call(node: NodeKey, options: CallOptions): Promise<unknown>;
+  /** The node's link is gone: settles its calls at once, with `why` where the outcome is uncertain. */
+  settleNode(node: NodeKey, why: ErrorCode): void;
+  /** Sends the node nothing until `resume`, at most for 3 s: it renews its link. */
+  hold(node: NodeKey): void;
+  resume(node: NodeKey): void;
+  isHeld(node: NodeKey): boolean;
+  snapshot(): {
+    readonly inFlight: number;
+    readonly waiting: number;
+    readonly bytesOnLinks: number;
+  };
+  /** Settles everything as the loss of the link does and takes no more calls. */
+  stop(): void;
+}
+
+export interface RpcCallerOptions {
+  /** In the controller's account. */
+  readonly connection: NatsConnection;
+  readonly clock: Clock;
+  readonly limits?: Partial<FlowLimits>;
+}
+
+export function createRpcCaller(options: RpcCallerOptions): RpcCaller {
+  return new Caller(options);
+}
+
+class Flight implements Passage {
+  readonly id = randomUUID();
+  readonly node: NodeKey;
+  readonly caller: string;
+  readonly mutation: boolean;
+  readonly bytes: number;
+  readonly waitingBytes: number;
+  readonly #launch: (flight: Flight) => void;
+  /** Null once it has left the link's books: it is not sent again after that. */
+  payload: Uint8Array | null;
+  /** False while it waits for its turn, and again when "no responders" proved that nothing arrived. */
+  sent = false;
+  launchedAtMs = 0;
+  /** When it first met no responders. */
+  refusedAtMs: number | null = null;
+  cancelDeadline: CancelTimer | null = null;
+  cancelResend: CancelTimer | null = null;
+  readonly resolve: (result: unknown) => void;
+  readonly reject: (error: LemonError) => void;
+
+  constructor(
+    node: NodeKey,
+    options: CallOptions,
+    payload: Uint8Array,
+    launch: (flight: Flight) => void,
+    resolve: (result: unknown) => void,
+    reject: (error: LemonError) => void,
+  ) {
+    this.node = node;
+    this.caller = options.caller ?? UNNAMED_CALLER;
+    this.mutation = options.mutation;
+    this.payload = payload;
+    this.waitingBytes = payload.length;
+    this.bytes =
+      payload.length + (options.answerBytes ?? DEFAULT_ANSWER_BYTES) + MESSAGE_OVERHEAD_BYTES;
+    this.#launch = launch;
+    this.resolve = resolve;
+    this.reject = reject;
+  }
+
+  start(): void {
+    this.#launch(this);
+  }
+}
+
+class Caller implements RpcCaller {
+  readonly #connection: NatsConnection;
+  readonly #clock: Clock;
+  readonly #flow: FlowControl;
+  readonly #replies: Subscription;
+  readonly #flights = new Map<string, Flight>();
+  readonly #flightsTo = new Map<NodeKey, Set<Flight>>();
+  /** What the flow still counts, oldest first. */
+  readonly #onLink = new Set<Flight>();
+  readonly #holds = new Map<NodeKey, CancelTimer>();
+  #cancelSweep: CancelTimer | null = null;
+  #connected = true;
+  #stopped = false;
+
+  constructor({ connection, clock, limits }: RpcCallerOptions) {
+    this.#connection = connection;
+    this.#clock = clock;
+    this.#flow = new FlowControl({ ...DEFAULT_FLOW_LIMITS, ...limits });
+    this.#replies = connection.subscribe(ALL_REPLIES, {
+      callback: (error, message) => {
+        if (error === null) this.#answered(message);
+      },
+    });
+    void this.#followConnection();
+  }
+
+  async call(node: NodeKey, options: CallOptions): Promise<unknown> {
+    const { generation, deadlineMs, method, params } = options;
+    if (!(deadlineMs > 0 && deadlineMs <= MAX_DEADLINE_MS) || !Number.isSafeInteger(generation)) {
+      throw new LemonError("invalid_request");
+    }
+    if (!this.#canSend()) throw notSent("unavailable");
+    const maxPayload = this.#connection.info?.max_payload;
+    if (maxPayload === undefined) throw notSent("unavailable");
+    const payload = encodeCall({ generation, deadlineMs, method, params });
+    if (payload.length > maxPayload) throw new LemonError("too_large");
+    return await new Promise((resolve, reject) => {
+      const launch = (flight: Flight): void => this.#launch(flight);
+      const flight = new Flight(node, options, payload, launch, resolve, reject);
+      this.#register(flight);
+      flight.cancelDeadline = this.#clock.after(deadlineMs, () => this.#expire(flight));
+      try {
+        this.#flow.enter(flight);
+      } catch (refusal) {
+        this.#settle(flight, refusal instanceof LemonError ? refusal : notSent("unavailable"));
+      }
+    });
+  }
+
+  settleNode(node: NodeKey, why: ErrorCode): void {
+    const flights = [...(this.#flightsTo.get(node) ?? [])];
+    // Those that wait go first: the end of another would start them into a link that is gone.
+    for (const flight of flights) if (!flight.sent) this.#settle(flight, notSent("node_offline"));
+    for (const flight of flights) this.#settle(flight, uncertain(why, flight.mutation));
+  }
+
+  hold(node: NodeKey): void {
+    if (this.#holds.has(node) || this.#stopped) return;
+    this.#holds.set(
+      node,
+      this.#clock.after(HOLD_MS, () => this.resume(node)),
+    );
+    this.#flow.hold(node);
+  }
+
+  resume(node: NodeKey): void {
+    this.#holds.get(node)?.();
+    if (this.#holds.delete(node)) this.#flow.release(node);
+  }
+
+  isHeld(node: NodeKey): boolean {
+    return this.#holds.has(node);
+  }
+
+  snapshot(): { inFlight: number; waiting: number; bytesOnLinks: number } {
+    return {
+      inFlight: this.#flights.size,
+      waiting: this.#flow.waiting,
+      bytesOnLinks: this.#flow.flyingBytes,
+    };
+  }
+
+  stop(): void {
+    if (this.#stopped) return;
+    this.#stopped = true;
+    for (const node of [...this.#holds.keys()]) this.resume(node);
+    this.#settleAll();
+    this.#cancelSweep?.();
+    if (!this.#connection.isClosed()) this.#replies.unsubscribe();
+  }
+
+  #canSend(): boolean {
+    return this.#connected && !this.#stopped && !this.#connection.isClosed();
+  }
+
+  #register(flight: Flight): void {
+    this.#flights.set(flight.id, flight);
+    const toNode = this.#flightsTo.get(flight.node);
+    if (toNode === undefined) this.#flightsTo.set(flight.node, new Set([flight]));
+    else toNode.add(flight);
+  }
+
+  /** Its turn has come. Must not throw: it may run inside the end of another call. */
+  #launch(flight: Flight): void {
+    flight.launchedAtMs = this.#clock.monotonicMs();
+    this.#onLink.add(flight);
+    this.#send(flight);
+    this.#armSweep();
+  }
+
+  #send(flight: Flight): void {
+    if (flight.payload === null || !this.#canSend()) {
+      this.#settle(flight, notSent(flight.payload === null ? "node_offline" : "unavailable"));
+      return;
+    }
+    try {
+      this.#connection.publish(callSubject(flight.node), flight.payload, {
+        reply: replySubject(flight.node, flight.id),
+      });
+      flight.sent = true;
+    } catch {
+      this.#settle(flight, notSent("unavailable"));
+    }
+  }
+
+  #answered(message: Msg): void {
+    const flight = this.#flights.get(lastToken(message.subject));
+    if (flight === undefined || flight.node !== senderOf(message.subject)) return;
+    if (message.data.length === 0 && message.headers?.code === 503) {
+      this.#refused(flight);
+      return;
+    }
+    if (!flight.sent) return;
+    try {
+      this.#end(flight);
+      flight.resolve(readAnswer(message.data, flight.mutation));
+    } catch (failure) {
+      flight.reject(
+        failure instanceof LemonError
+          ? failure
+          : uncertain("invalid_remote_payload", flight.mutation),
+      );
+    }
+  }
+
+  #refused(flight: Flight): void {
+    flight.sent = false;
+    const nowMs = this.#clock.monotonicMs();
+    flight.refusedAtMs ??= nowMs;
+    if (nowMs - flight.refusedAtMs >= RESEND_FOR_MS) {
+      this.#settle(flight, notSent("node_offline"));
+      return;
+    }
+    flight.cancelResend = this.#clock.after(RESEND_EVERY_MS, () => this.#send(flight));
+  }
+
+  #expire(flight: Flight): void {
+    this.#settle(flight, flight.sent ? uncertain("timeout", flight.mutation) : notSent("timeout"));
+  }
+
+  #settle(flight: Flight, error: LemonError): void {
+    if (this.#end(flight)) flight.reject(error);
+  }
+
+  /** Takes a call out of every book; false when it had ended before. */
+  #end(flight: Flight): boolean {
+    if (!this.#flights.delete(flight.id)) return false;
+    const toNode = this.#flightsTo.get(flight.node);
+    toNode?.delete(flight);
+    if (toNode?.size === 0) this.#flightsTo.delete(flight.node);
+    flight.cancelDeadline?.();
+    flight.cancelResend?.();
+    this.#onLink.delete(flight);
+    flight.payload = null;
+    this.#flow.leave(flight);
+    return true;
+  }
+
+  #settleAll(): void {
+    for (const flight of [...this.#flights.values()]) {
+      this.#settle(
+        flight,
+        flight.sent ? uncertain("link_lost", flight.mutation) : notSent("unavailable"),
+      );
+    }
+  }
+
+  /** One timer, for the oldest call on the link; none when there is none. */
+  #armSweep(): void {
+    const [oldest] = this.#onLink;
+    if (this.#cancelSweep !== null || oldest === undefined) return;
+    const dueMs = oldest.launchedAtMs + ON_LINK_MS - this.#clock.monotonicMs();
+    this.#cancelSweep = this.#clock.after(dueMs, () => this.#sweep());
+  }
+
+  #sweep(): void {
+    this.#cancelSweep = null;
+    const nowMs = this.#clock.monotonicMs();
+    for (const flight of [...this.#onLink]) {
+      if (flight.launchedAtMs + ON_LINK_MS > nowMs) break;
+      this.#onLink.delete(flight);
+      flight.payload = null;
+      this.#flow.leave(flight);
+    }
+    this.#armSweep();
+  }
+
+  async #followConnection(): Promise<void> {
+    for await (const status of this.#connection.status()) {
+      if (this.#stopped) return;
+      if (status.type === "disconnect") {
+        this.#connected = false;
+        this.#settleAll();
+      } else if (status.type === "reconnect") {
+        this.#connected = true;
+      }
+    }
+    this.#connected = false;
+    this.#settleAll();
+  }
+}

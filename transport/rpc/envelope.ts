@@ -1,0 +1,75 @@
+/**
+ * Owns the shape of a call and of its answer on the link.
+ *
+ *   call    [1, generation, deadlineMs, method, params]
+ *   answer  [0, result] or [1, failure]
+ *
+ * The first element of a call is the format's version: a peer that speaks another one refuses.
+ */
+import { LemonError } from "../../protocol/errors.ts";
+import { decode, encode } from "./codec.ts";
+import { fromWire, invalidAnswer, toWire } from "./failure.ts";
+
+const VERSION = 1;
+const DONE = 0;
+const FAILED = 1;
+
+/** The longest deadline any method may have (a 30 min run and its margins fit many times), in ms. */
+export const MAX_DEADLINE_MS = 24 * 60 * 60 * 1_000;
+
+export interface Call {
+  /** The worker life the caller means; any other refuses. */
+  readonly generation: number;
+  /** How long the caller will wait from when it sent this, in ms. */
+  readonly deadlineMs: number;
+  readonly method: string;
+  readonly params: unknown;
+}
+
+export function encodeCall(call: Call): Uint8Array {
+  return encode([VERSION, call.generation, call.deadlineMs, call.method, call.params]);
+}
+
+/** Throws `invalid_request` on anything that is not a call of this version. */
+export function decodeCall(bytes: Uint8Array): Call {
+  const value = decodeOr(bytes, () => new LemonError("invalid_request"));
+  if (!Array.isArray(value) || value.length !== 5 || value[0] !== VERSION) {
+    throw new LemonError("invalid_request");
+  }
+  const [, generation, deadlineMs, method, params]: unknown[] = value;
+  if (
+    typeof generation !== "number" ||
+    !Number.isSafeInteger(generation) ||
+    typeof deadlineMs !== "number" ||
+    !(deadlineMs > 0 && deadlineMs <= MAX_DEADLINE_MS) ||
+    typeof method !== "string"
+  ) {
+    throw new LemonError("invalid_request");
+  }
+  return { generation, deadlineMs, method, params };
+}
+
+export function encodeDone(result: unknown): Uint8Array {
+  return encode([DONE, result]);
+}
+
+export function encodeFailed(error: unknown): Uint8Array {
+  return encode([FAILED, toWire(error)]);
+}
+
+/** The result, or the failure thrown. `mutation` says what an answer that is none has to mean. */
+export function readAnswer(bytes: Uint8Array, mutation: boolean): unknown {
+  const value = decodeOr(bytes, () => invalidAnswer(mutation));
+  if (!Array.isArray(value) || value.length !== 2) throw invalidAnswer(mutation);
+  const [kind, content]: unknown[] = value;
+  if (kind === DONE) return content;
+  throw kind === FAILED ? fromWire(content, mutation) : invalidAnswer(mutation);
+}
+
+function decodeOr(bytes: Uint8Array, failure: () => LemonError): unknown {
+  try {
+    return decode(bytes);
+  } catch {
+    throw failure();
+  }
+}
