@@ -1,0 +1,35 @@
+/**
+ * Owns the words between a session and its socket. The gateway reads bytes into frames and writes texts
+ * as bytes; the session says what they mean.
+ */
+import type { RequestFrame } from "../../protocol/frames.ts";
+import type { ConnectionId } from "../../protocol/ids.ts";
+
+/** One open socket, as its session uses it. Nothing is read from it before `attach`. */
+export interface Connection {
+  readonly id: ConnectionId;
+  readonly remoteAddress: string;
+  /** See `Credentials`. */
+  readonly directLoopback: boolean;
+  /** Answers that still wait for the socket to take them. */
+  readonly waitingAnswers: number;
+  /** Begins to read. Called once. */
+  attach(listener: ConnectionListener): void;
+  /** The session knows its peer now: the bounds for strangers end. */
+  admit(): void;
+  /** Sends one text frame, after all that was sent before it; it waits for a reader that is behind. */
+  answer(text: string): void;
+  /** The same, but a reader too far behind is cut instead of waited for. */
+  event(text: string): void;
+  /** Resolves when nothing waits any more, or the socket is gone. Never rejects. */
+  flushed(): Promise<void>;
+  /** Begins the end; what still waits is dropped. Doing it twice does nothing. */
+  close(code: number, reason: string): void;
+}
+
+/** What a socket tells its session; each call returns at once and never throws. */
+export interface ConnectionListener {
+  onRequest(frame: RequestFrame): void;
+  /** The socket is gone. Told once; nothing follows. */
+  onClosed(code: number): void;
+}

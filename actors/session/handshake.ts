@@ -1,0 +1,85 @@
+/**
+ * Owns what a `connect` says and what `hello-ok` answers (control-plane-wire.md 1.3 and 1.4). Nothing a
+ * client puts there is an error but `params` that are no object: what can not be used is not there.
+ */
+import { LemonError } from "../../protocol/errors.ts";
+import type { HelloFrame, Policy } from "../../protocol/frames.ts";
+import { grantScopes, SCOPES_OF_ROLE, type Scope } from "../../protocol/scopes.ts";
+import { PROTOCOL_VERSION } from "../../protocol/version.ts";
+import type { Caller, Credentials, Identity } from "./handler.ts";
+
+/** The part of a `connect` that the client wrote. */
+export interface Greeting extends Pick<Credentials, "token" | "role" | "clientId"> {
+  readonly scopes: unknown;
+}
+
+/** A client's name for itself is shown to others, so it is bounded. */
+const CLIENT_ID_MAX_LENGTH = 256;
+
+type Members = Readonly<Record<string, unknown>>;
+
+/** Throws `invalid_params`. The token is taken from `auth.token` and from nowhere else. */
+export function readGreeting(raw: unknown): Greeting {
+  if (raw !== undefined && raw !== null && !isMembers(raw)) {
+    throw new LemonError("invalid_params", { message: "Type errors: params: expected map" });
+  }
+  const params = membersOf(raw);
+  return {
+    token: stringOf(membersOf(params["auth"]), "token"),
+    role: own(params, "role"),
+    clientId: stringOf(membersOf(params["client"]), "id")?.slice(0, CLIENT_ID_MAX_LENGTH) ?? null,
+    scopes: own(params, "scopes"),
+  };
+}
+
+/** A session token carries its own scopes; only an operator may ask for fewer. */
+export function scopesOf(identity: Identity, asked: unknown): readonly Scope[] {
+  return identity.role === "operator"
+    ? grantScopes(identity.role, asked)
+    : SCOPES_OF_ROLE[identity.role];
+}
+
+/** What the control plane says of itself. */
+export interface ServerIdentity {
+  readonly version: string;
+  readonly commit: string | null;
+  readonly host: string;
+}
+
+export function helloFrame(
+  caller: Caller,
+  server: ServerIdentity,
+  methods: readonly string[],
+  policy: Policy,
+): HelloFrame {
+  return {
+    type: "hello-ok",
+    protocol: PROTOCOL_VERSION,
+    server: { ...server, connId: caller.connectionId },
+    features: { methods, events: [] },
+    snapshot: { presence: {}, health: { ok: true } },
+    policy,
+    auth: {
+      role: caller.role,
+      scopes: caller.scopes,
+      ...(caller.clientId === null ? {} : { clientId: caller.clientId }),
+    },
+  };
+}
+
+function isMembers(value: unknown): value is Members {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+function membersOf(value: unknown): Members {
+  return isMembers(value) ? value : {};
+}
+
+function own(members: Members, name: string): unknown {
+  return Object.hasOwn(members, name) ? members[name] : undefined;
+}
+
+function stringOf(members: Members, name: string): string | null {
+  const value = own(members, name);
+  return typeof value === "string" ? value : null;
+}

@@ -1,0 +1,156 @@
+/**
+ * Owns the requests of one admitted caller, from the frame to the answer.
+ *
+ * 1. Every request gets exactly one answer, unless its connection ends first; none waits for another.
+ * 2. An id is in flight once. At most `MAX_IN_FLIGHT` requests are: those that run, and those whose answers
+ *    wait for the socket. `health` is answered beyond that too, since clients tell by it that we live.
+ * 3. Nothing of an unexpected failure reaches the wire or the log but its class.
+ */
+import type { Logger } from "pino";
+import type { CancelTimer, Clock } from "../../host/clock.ts";
+import { LemonError } from "../../protocol/errors.ts";
+import { errorText, type RequestFrame, responseText } from "../../protocol/frames.ts";
+import { codeOf, logFrames } from "../../supervision/log.ts";
+import { isThenable } from "../../supervision/thenable.ts";
+import type { Connection } from "./connection.ts";
+import type { Caller } from "./handler.ts";
+import type { Route, Routes } from "./routes.ts";
+
+/** Requests in flight on one connection (rulings). */
+export const MAX_IN_FLIGHT = 256;
+
+/** What a handler that knows its deadline gets beyond it, in ms; below what clients wait (6 s). */
+const HANDLER_GRACE_MS = 5_000;
+
+const ALWAYS_SERVED = "health";
+
+export interface RequestsSetting {
+  readonly routes: Routes;
+  readonly connection: Connection;
+  readonly caller: Caller;
+  readonly clock: Clock;
+  /** Its lines hold codes and method names only. */
+  readonly log: Logger;
+  /** Largest answer, in bytes (`policy.maxPayload`). */
+  readonly maxPayload: number;
+  /** Holds every result against its declaration; for tests, since it costs as much again. */
+  readonly checkResults: boolean;
+  /** Ends the session: something here is not as this code believes. */
+  readonly crash: (error: unknown) => void;
+}
+
+export class Requests {
+  readonly #setting: RequestsSetting;
+  /** By id; the value cancels the backstop that ends a handler's time. */
+  readonly #inFlight = new Map<string, CancelTimer>();
+  #state: "open" | "draining" | "ended" = "open";
+  #tellSettled: () => void = () => {};
+
+  constructor(setting: RequestsSetting) {
+    this.#setting = setting;
+  }
+
+  handle({ id, method, params }: RequestFrame): void {
+    const { routes, caller } = this.#setting;
+    let route: Route | null = null;
+    try {
+      route = routes.find(method);
+      this.#refuseBeyondBounds(id, method);
+      const admitted = route.admit(params, caller);
+      const result = admitted.run();
+      if (isThenable(result)) this.#await(id, route, result, admitted.deadlineMs);
+      else this.#succeed(id, route, result);
+    } catch (failure) {
+      this.#fail(id, route, failure);
+    }
+  }
+
+  /** Refuses what comes from now on; resolves when everything in flight has been answered. */
+  drain(): Promise<void> {
+    if (this.#state === "open") this.#state = "draining";
+    if (this.#inFlight.size === 0) return Promise.resolve();
+    return new Promise((resolve) => {
+      this.#tellSettled = resolve;
+    });
+  }
+
+  /** Answers nothing any more; work with effects goes on by itself. */
+  end(): void {
+    this.#state = "ended";
+    for (const cancel of this.#inFlight.values()) cancel();
+    this.#inFlight.clear();
+    this.#tellSettled();
+  }
+
+  #refuseBeyondBounds(id: string, method: string): void {
+    if (this.#inFlight.has(id)) throw new LemonError("duplicate_request_id");
+    if (this.#state === "draining") {
+      throw new LemonError("unavailable", {
+        message: "The control plane is shutting down; nothing was done",
+      });
+    }
+    const inFlight = this.#inFlight.size + this.#setting.connection.waitingAnswers;
+    if (inFlight >= MAX_IN_FLIGHT && method !== ALWAYS_SERVED) {
+      throw new LemonError("too_many_requests_in_flight");
+    }
+  }
+
+  #await(id: string, route: Route, result: PromiseLike<unknown>, deadlineMs: number): void {
+    const cancelBackstop = this.#setting.clock.after(deadlineMs + HANDLER_GRACE_MS, () => {
+      this.#setting.log.warn({ method: route.method }, "handler missed its deadline");
+      this.#settle(id, cancelBackstop, () => this.#fail(id, route, new LemonError("timeout")));
+    });
+    this.#inFlight.set(id, cancelBackstop);
+    result.then(
+      (value) => this.#settle(id, cancelBackstop, () => this.#succeed(id, route, value)),
+      (failure) => this.#settle(id, cancelBackstop, () => this.#fail(id, route, failure)),
+    );
+  }
+
+  /** The first of result, failure and backstop answers; the id is free again with its answer. */
+  #settle(id: string, cancelBackstop: CancelTimer, answer: () => void): void {
+    if (this.#inFlight.get(id) !== cancelBackstop) return;
+    try {
+      cancelBackstop();
+      this.#inFlight.delete(id);
+      answer();
+      if (this.#inFlight.size === 0) this.#tellSettled();
+    } catch (error) {
+      this.#setting.crash(error);
+    }
+  }
+
+  #succeed(id: string, route: Route, result: unknown): void {
+    const { checkResults, connection, maxPayload } = this.#setting;
+    let text: string;
+    try {
+      if (checkResults && !route.declares(result)) throw new TypeError("not the declared result");
+      text = responseText(id, result);
+    } catch (failure) {
+      this.#fail(id, route, failure);
+      return;
+    }
+    if (isLargerThan(maxPayload, text)) this.#fail(id, route, new LemonError("response_too_large"));
+    else connection.answer(text);
+  }
+
+  #fail(id: string, route: Route | null, failure: unknown): void {
+    const { connection, log } = this.#setting;
+    let error: LemonError;
+    if (failure instanceof LemonError) {
+      error = failure;
+    } else {
+      error = new LemonError("internal_error");
+      const fields = { method: route?.method };
+      log.error({ ...fields, code: codeOf(failure) }, "method failed unexpectedly");
+      logFrames(log, fields, failure);
+    }
+    connection.answer(errorText(id, error, route?.mutation ?? false));
+  }
+}
+
+/** UTF-8 takes one to three bytes a UTF-16 unit, so most texts need no counting. */
+function isLargerThan(maxBytes: number, text: string): boolean {
+  if (text.length * 3 <= maxBytes) return false;
+  return text.length > maxBytes || Buffer.byteLength(text) > maxBytes;
+}

@@ -1,0 +1,273 @@
+/**
+ * Owns one `/ws` connection: its handshake, its caller, its end. One actor each, `temporary`: a connection
+ * can not be started again.
+ *
+ * 1. Frames are read by the session itself, not through its mailbox: so the order of a connection's frames
+ *    is the order of their handling, and reading stops when answers can not leave. The mailbox is for what
+ *    others say to it.
+ * 2. Before `hello-ok` a peer can do nothing but `connect`; it has `handshakeMs` to succeed, and one attempt
+ *    at a time.
+ * 3. Socket and actor end together: a closed socket ends the actor, a crash closes the socket with 1011, an
+ *    ordered stop closes it with 1001 after what is in flight had `drainMs` to be answered.
+ *
+ * Source: control-plane-wire.md 1.3 and 1.5, rulings on `/ws`.
+ */
+import { setMaxListeners } from "node:events";
+import type { Logger } from "pino";
+import type { CancelTimer } from "../../host/clock.ts";
+import { LemonError } from "../../protocol/errors.ts";
+import { errorText, type Policy, type RequestFrame } from "../../protocol/frames.ts";
+import type { ActorContext, ActorSpec, Behaviour, Death } from "../../supervision/actor.ts";
+import { codeOf, logFrames } from "../../supervision/log.ts";
+import type { Connection, ConnectionListener } from "./connection.ts";
+import type { Authenticate, Caller, Identity } from "./handler.ts";
+import {
+  type Greeting,
+  helloFrame,
+  readGreeting,
+  type ServerIdentity,
+  scopesOf,
+} from "./handshake.ts";
+import { Requests } from "./requests.ts";
+import type { Roster } from "./roster.ts";
+import type { Routes } from "./routes.ts";
+
+/** What others may say to a session. Nothing yet: events will come this way. */
+export type SessionProtocol = Record<never, never>;
+
+/** What all sessions of a control plane share. */
+export interface SessionServices {
+  readonly routes: Routes;
+  readonly authenticate: Authenticate;
+  readonly roster: Roster;
+  readonly server: ServerIdentity;
+  readonly log: Logger;
+  readonly policy: Policy;
+  readonly times: SessionTimes;
+  readonly checkResults: boolean;
+}
+
+export interface SessionTimes {
+  /** From the upgrade to a successful `connect`. */
+  readonly handshakeMs: number;
+  /** What requests in flight get to be answered when the control plane stops. */
+  readonly drainMs: number;
+  /** What a peer gets to see the close frame of an ordered stop. */
+  readonly farewellMs: number;
+}
+
+const CLOSE = {
+  normal: 1000,
+  goingAway: 1001,
+  policyViolation: 1008,
+  internalError: 1011,
+} as const;
+
+export function sessionSpec(
+  connection: Connection,
+  services: SessionServices,
+): ActorSpec<SessionProtocol> {
+  const { drainMs, farewellMs } = services.times;
+  return {
+    id: connection.id,
+    kind: "session",
+    restart: "temporary",
+    // Its own times come first; the kernel's is for a session that does not keep them.
+    shutdownMs: drainMs + farewellMs + 1_000,
+    start: (context) => new Session(connection, services, context),
+  };
+}
+
+type Phase =
+  | { readonly name: "new" }
+  | { readonly name: "connecting" }
+  | { readonly name: "admitted"; readonly requests: Requests };
+
+class Session implements Behaviour<SessionProtocol>, ConnectionListener {
+  readonly handlers = {};
+  readonly #connection: Connection;
+  readonly #services: SessionServices;
+  readonly #context: ActorContext<SessionProtocol>;
+  #phase: Phase = { name: "new" };
+  #ended = false;
+  #cancelHandshake: CancelTimer;
+  #tellClosed: () => void = () => {};
+
+  constructor(
+    connection: Connection,
+    services: SessionServices,
+    context: ActorContext<SessionProtocol>,
+  ) {
+    this.#connection = connection;
+    this.#services = services;
+    this.#context = context;
+    this.#cancelHandshake = context.clock.after(services.times.handshakeMs, () => {
+      connection.close(CLOSE.policyViolation, "handshake timeout");
+    });
+    connection.attach(this);
+  }
+
+  // --- what the socket says -----------------------------------------------------------------------
+
+  onRequest(frame: RequestFrame): void {
+    if (this.#ended) return;
+    try {
+      if (frame.method === "connect") this.#connect(frame);
+      else if (this.#phase.name === "admitted") this.#phase.requests.handle(frame);
+      else this.#refuse(frame.id, new LemonError("handshake_required"));
+    } catch (error) {
+      this.#crash(error);
+    }
+  }
+
+  onClosed(): void {
+    this.#release();
+    this.#tellClosed();
+    this.#context.end();
+  }
+
+  // --- the handshake ------------------------------------------------------------------------------
+
+  #connect({ id, params }: RequestFrame): void {
+    if (this.#phase.name !== "new") {
+      this.#refuse(id, new LemonError("already_connected"));
+      return;
+    }
+    let greeting: Greeting;
+    try {
+      greeting = readGreeting(params);
+    } catch (failure) {
+      this.#refuse(id, failure);
+      return;
+    }
+    this.#phase = { name: "connecting" };
+    this.#authenticate(id, greeting).catch((error: unknown) => this.#crash(error));
+  }
+
+  async #authenticate(id: string, greeting: Greeting): Promise<void> {
+    const { token, role, clientId } = greeting;
+    const { remoteAddress, directLoopback } = this.#connection;
+    let identity: Identity;
+    try {
+      identity = await this.#services.authenticate({
+        token,
+        role,
+        clientId,
+        remoteAddress,
+        directLoopback,
+      });
+    } catch (failure) {
+      if (this.#ended) return;
+      this.#phase = { name: "new" };
+      this.#refuse(id, failure);
+      return;
+    }
+    if (!this.#ended) this.#admit(identity, greeting);
+  }
+
+  #admit(identity: Identity, greeting: Greeting): void {
+    this.#cancelHandshake();
+    const { clock, crash, signal } = this.#context;
+    const connection = this.#connection;
+    const { checkResults, log, policy, roster, routes, server } = this.#services;
+    // Each request in flight may listen, and Node warns from the eleventh listener on.
+    setMaxListeners(0, signal);
+    const caller: Caller = {
+      ...identity,
+      connectionId: connection.id,
+      scopes: scopesOf(identity, greeting.scopes),
+      remoteAddress: connection.remoteAddress,
+      closed: signal,
+      close: (code, reason) => connection.close(code, reason),
+    };
+    const requests = new Requests({
+      routes,
+      connection,
+      caller,
+      clock,
+      log,
+      maxPayload: policy.maxPayload,
+      checkResults,
+      crash,
+    });
+    this.#phase = { name: "admitted", requests };
+    roster.enter(caller);
+    connection.admit();
+    connection.answer(JSON.stringify(helloFrame(caller, server, routes.names, policy)));
+    log.info({ connection: connection.id, role: caller.role }, "connected");
+  }
+
+  #refuse(id: string, failure: unknown): void {
+    const { log } = this.#services;
+    const fields = { connection: this.#connection.id };
+    const error = failure instanceof LemonError ? failure : new LemonError("internal_error");
+    if (error !== failure) {
+      log.error({ ...fields, code: codeOf(failure) }, "connect failed unexpectedly");
+      logFrames(log, fields, failure);
+    }
+    if (error.code === "unauthorized") log.info(fields, "connect refused");
+    this.#connection.answer(errorText(id, error, false));
+  }
+
+  // --- the end ------------------------------------------------------------------------------------
+
+  async stop(reason: Death["reason"]): Promise<void> {
+    switch (reason) {
+      case "shutdown":
+        await this.#drain();
+        await this.#farewell();
+        break;
+      case "killed":
+        this.#connection.close(CLOSE.goingAway, "server is shutting down");
+        break;
+      case "normal":
+        this.#connection.close(CLOSE.normal, "");
+        break;
+      default:
+        this.#connection.close(CLOSE.internalError, "internal error");
+    }
+    this.#release();
+  }
+
+  /** Lets what is in flight be answered and the answers leave, for as long as that may take. */
+  async #drain(): Promise<void> {
+    if (this.#phase.name !== "admitted" || this.#ended) return;
+    const { requests } = this.#phase;
+    await this.#within(
+      this.#services.times.drainMs,
+      requests.drain().then(() => this.#connection.flushed()),
+    );
+  }
+
+  async #farewell(): Promise<void> {
+    if (this.#ended) return;
+    const closed = new Promise<void>((resolve) => {
+      this.#tellClosed = resolve;
+    });
+    this.#connection.close(CLOSE.goingAway, "server is shutting down");
+    await this.#within(this.#services.times.farewellMs, closed);
+  }
+
+  /** Resolves with the promise, or when the time is over. */
+  async #within(limitMs: number, done: Promise<void>): Promise<void> {
+    let cancel: CancelTimer = () => {};
+    const over = new Promise<void>((resolve) => {
+      cancel = this.#context.clock.after(limitMs, resolve);
+    });
+    await Promise.race([done, over]);
+    cancel();
+  }
+
+  #crash(error: unknown): void {
+    this.#release();
+    this.#context.crash(error);
+  }
+
+  #release(): void {
+    if (this.#ended) return;
+    this.#ended = true;
+    this.#cancelHandshake();
+    if (this.#phase.name === "admitted") this.#phase.requests.end();
+    this.#services.roster.leave(this.#connection.id);
+  }
+}

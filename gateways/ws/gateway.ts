@@ -1,0 +1,131 @@
+/**
+ * Owns the upgrade of `/ws`: who is let in at all, and how its socket is set up (control-plane-wire.md
+ * 1.1, 1.7). Who the peer is, and what it may do, is its session's to say.
+ *
+ * 1. No compression, no subprotocol, no extension: a peer can not make us spend more than it sends.
+ * 2. A frame up to twice `policy.maxPayload` is read, so that it can be refused with the socket kept;
+ *    beyond that the socket is closed with 1009 before the frame is read.
+ */
+import { randomUUID } from "node:crypto";
+import type { IncomingMessage } from "node:http";
+import type { Duplex } from "node:stream";
+import type { Logger } from "pino";
+import { WebSocketServer } from "ws";
+import type { Connection } from "../../actors/session/connection.ts";
+import type { Clock } from "../../host/clock.ts";
+import { POLICY, type Policy } from "../../protocol/frames.ts";
+import type { ConnectionId } from "../../protocol/ids.ts";
+import { refusal, sendOnSocket } from "../http/answer.ts";
+import { peerOf } from "../http/peer.ts";
+import type { UpgradeHandler } from "../http/server.ts";
+import { type ConnectionTimes, WsConnection } from "./connection.ts";
+import { Strangers } from "./strangers.ts";
+
+export interface WsGatewayOptions {
+  /** Gives an open socket to a session of its own. */
+  readonly open: (connection: Connection) => void;
+  readonly clock: Clock;
+  readonly log: Logger;
+  readonly policy?: Policy;
+  readonly limits?: Partial<WsLimits>;
+}
+
+export interface WsLimits extends ConnectionTimes {
+  /** Sockets at once. */
+  readonly connections: number;
+  /** Unfinished frames of all peers that have not been admitted yet, together. */
+  readonly strangerBytes: number;
+}
+
+const LIMITS: WsLimits = {
+  pingMs: 20_000,
+  idleMs: 60_000,
+  stallMs: 10_000,
+  closeMs: 5_000,
+  connections: 10_240,
+  strangerBytes: 67_108_864,
+};
+
+/** How much of an oversized frame is read for the sake of keeping its socket, as a multiple of `maxPayload`. */
+const READ_BEYOND_PAYLOAD = 2;
+/** Small enough to bound what a frame sent a few bytes at a time costs beside its bytes. */
+const MAX_CHUNKS = 32_768;
+const MAX_FRAGMENTS = 16_384;
+
+export interface WsGateway {
+  readonly upgrade: UpgradeHandler;
+  /** Sockets open now. */
+  readonly connections: number;
+}
+
+export function wsGateway(options: WsGatewayOptions): WsGateway {
+  return new Gateway(options);
+}
+
+class Gateway implements WsGateway {
+  readonly #options: WsGatewayOptions;
+  readonly #policy: Policy;
+  readonly #limits: WsLimits;
+  readonly #strangers: Strangers;
+  readonly #server: WebSocketServer;
+  #connections = 0;
+
+  constructor(options: WsGatewayOptions) {
+    this.#options = options;
+    this.#policy = options.policy ?? POLICY;
+    this.#limits = { ...LIMITS, ...options.limits };
+    this.#strangers = new Strangers(this.#limits.strangerBytes);
+    this.#server = new WebSocketServer({
+      noServer: true,
+      clientTracking: false,
+      perMessageDeflate: false,
+      handleProtocols: () => false,
+      autoPong: false,
+      maxPayload: this.#policy.maxPayload * READ_BEYOND_PAYLOAD,
+      maxBufferedChunks: MAX_CHUNKS,
+      maxFragments: MAX_FRAGMENTS,
+    });
+    this.#server.on("wsClientError", (error, socket) => {
+      sendOnSocket(socket, refusal(400, "INVALID_REQUEST", error.message, SPOKEN_VERSIONS));
+    });
+  }
+
+  get connections(): number {
+    return this.#connections;
+  }
+
+  readonly upgrade = (request: IncomingMessage, socket: Duplex, head: Buffer): void => {
+    if (this.#connections >= this.#limits.connections) {
+      this.#options.log.warn({ connections: this.#connections }, "connection limit reached");
+      sendOnSocket(socket, FULL);
+      return;
+    }
+    this.#server.handleUpgrade(request, socket, head, (ws) => {
+      this.#connections += 1;
+      ws.once("close", () => {
+        this.#connections -= 1;
+      });
+      const { clock, open } = this.#options;
+      const setting = { clock, policy: this.#policy, times: this.#limits };
+      open(
+        new WsConnection(
+          connectionId(),
+          peerOf(request),
+          ws,
+          request.socket,
+          this.#strangers.meter(),
+          setting,
+        ),
+      );
+    });
+  };
+}
+
+const FULL = refusal(503, "UNAVAILABLE", "The control plane serves its limit of connections", {
+  "Retry-After": "5",
+});
+const SPOKEN_VERSIONS = { "Sec-WebSocket-Version": "13" };
+
+function connectionId(): ConnectionId {
+  return randomUUID() as ConnectionId;
+}

@@ -1,0 +1,242 @@
+/**
+ * Owns what one socket still has to send. Answers and events leave in the order they came.
+ *
+ * 1. The socket is handed little more than `HANDED_BYTES` at a time; the rest waits here, counted.
+ * 2. A large text leaves in fragments (RFC 6455 5.4), so that progress shows, control frames get through
+ *    between them, and a slow reader is told from a dead one.
+ * 3. A reader is too slow when nothing moved for `stallMs` though something waited, or when more than
+ *    `maxEventBytes` of events wait (rulings: "A slow reader"). Answers wait as long as they move.
+ * 4. `onPressure` is told true when the answers that wait exceed `maxAnswerBytes`, false when half is left:
+ *    whoever causes answers has to stop meanwhile.
+ */
+import type { CancelTimer, Clock } from "../../host/clock.ts";
+
+/** What the queue needs of a WebSocket. */
+export interface Outlet {
+  /** Bytes handed over that the system has not taken yet. */
+  readonly bufferedAmount: number;
+  send(
+    data: string | Buffer,
+    options: { readonly binary: false; readonly fin: boolean },
+    flushed: () => void,
+  ): void;
+}
+
+export interface SendBounds {
+  readonly maxEventBytes: number;
+  readonly maxAnswerBytes: number;
+  readonly stallMs: number;
+}
+
+export interface SendListener {
+  onPressure(high: boolean): void;
+  /** Told once; the queue sends nothing after it. */
+  onSlow(): void;
+}
+
+/** As much as a slow line carries within the stall time: less would cut honest readers, more hides progress. */
+const HANDED_BYTES = 65_536;
+const FRAGMENT_BYTES = 65_536;
+/** No UTF-16 unit becomes more bytes of UTF-8 than this. */
+const UTF8_BYTES_PER_UNIT = 3;
+
+type Kind = "answer" | "event";
+
+interface Waiting {
+  readonly text: string;
+  readonly bytes: number;
+  readonly kind: Kind;
+}
+
+export class SendQueue {
+  readonly #outlet: Outlet;
+  readonly #bounds: SendBounds;
+  readonly #clock: Clock;
+  readonly #listener: SendListener;
+
+  #waiting = new Fifo<Waiting>();
+  /** The rest of the large text that is leaving in fragments. */
+  #rest: Buffer | null = null;
+  #waitingAnswers = 0;
+  #answerBytes = 0;
+  #eventBytes = 0;
+  /** Frames handed over that the system has not taken yet. */
+  #unflushed = 0;
+  #pressed = false;
+  #ended = false;
+
+  #cancelWatch: CancelTimer | null = null;
+  #progressAtMs = 0;
+  #whenFlushed: (() => void)[] = [];
+
+  constructor(outlet: Outlet, bounds: SendBounds, clock: Clock, listener: SendListener) {
+    this.#outlet = outlet;
+    this.#bounds = bounds;
+    this.#clock = clock;
+    this.#listener = listener;
+  }
+
+  get waitingAnswers(): number {
+    return this.#waitingAnswers;
+  }
+
+  push(text: string, kind: Kind): void {
+    if (this.#ended) return;
+    const atOnce =
+      this.#isEmpty() &&
+      text.length * UTF8_BYTES_PER_UNIT <= FRAGMENT_BYTES &&
+      this.#outlet.bufferedAmount < HANDED_BYTES;
+    if (atOnce) this.#hand(text, true);
+    else this.#enqueue(text, kind);
+    if (this.#cancelWatch === null && this.#outlet.bufferedAmount > 0) this.#watch();
+  }
+
+  /** Resolves when everything has been taken by the system, or the queue has ended. */
+  flushed(): Promise<void> {
+    if (this.#ended || this.#isFlushed()) return Promise.resolve();
+    return new Promise((resolve) => this.#whenFlushed.push(resolve));
+  }
+
+  /** Drops what waits and sends nothing any more. */
+  end(): void {
+    if (this.#ended) return;
+    this.#ended = true;
+    this.#waiting = new Fifo();
+    this.#rest = null;
+    this.#waitingAnswers = 0;
+    this.#cancelWatch?.();
+    this.#tellFlushed();
+  }
+
+  #enqueue(text: string, kind: Kind): void {
+    const bytes = Buffer.byteLength(text);
+    this.#waiting.push({ text, bytes, kind });
+    if (kind === "event") {
+      this.#eventBytes += bytes;
+    } else {
+      this.#waitingAnswers += 1;
+      this.#answerBytes += bytes;
+    }
+    this.#pump();
+    if (this.#eventBytes > this.#bounds.maxEventBytes) this.#giveUp();
+    else this.#tellPressure();
+  }
+
+  /** Hands over what the outlet may hold. */
+  #pump(): void {
+    while (!this.#ended && this.#outlet.bufferedAmount < HANDED_BYTES) {
+      if (this.#rest !== null) {
+        this.#handFragment(this.#rest);
+        continue;
+      }
+      const next = this.#waiting.shift();
+      if (next === undefined) return;
+      if (next.kind === "event") {
+        this.#eventBytes -= next.bytes;
+      } else {
+        this.#waitingAnswers -= 1;
+        this.#answerBytes -= next.bytes;
+      }
+      if (next.bytes <= FRAGMENT_BYTES) this.#hand(next.text, true);
+      else this.#handFragment(Buffer.from(next.text));
+    }
+  }
+
+  #handFragment(data: Buffer): void {
+    const last = data.length <= FRAGMENT_BYTES;
+    this.#rest = last ? null : data.subarray(FRAGMENT_BYTES);
+    this.#hand(data.subarray(0, FRAGMENT_BYTES), last);
+  }
+
+  #hand(data: string | Buffer, fin: boolean): void {
+    this.#unflushed += 1;
+    this.#outlet.send(data, { binary: false, fin }, this.#onFlushed);
+  }
+
+  /** One function for all frames: a frame on the fast way costs no closure. */
+  readonly #onFlushed = (): void => {
+    this.#unflushed -= 1;
+    if (this.#ended) return;
+    if (this.#cancelWatch !== null) this.#progressAtMs = this.#clock.monotonicMs();
+    if (!this.#isEmpty()) {
+      this.#pump();
+      this.#tellPressure();
+    }
+    if (this.#isFlushed()) this.#tellFlushed();
+  };
+
+  #isEmpty(): boolean {
+    return this.#rest === null && this.#waiting.length === 0;
+  }
+
+  #isFlushed(): boolean {
+    return this.#unflushed === 0 && this.#isEmpty();
+  }
+
+  #tellFlushed(): void {
+    if (this.#whenFlushed.length === 0) return;
+    const tell = this.#whenFlushed;
+    this.#whenFlushed = [];
+    for (const flushed of tell) flushed();
+  }
+
+  #tellPressure(): void {
+    const { maxAnswerBytes } = this.#bounds;
+    const high = this.#answerBytes > (this.#pressed ? maxAnswerBytes / 2 : maxAnswerBytes);
+    if (high === this.#pressed || this.#ended) return;
+    this.#pressed = high;
+    this.#listener.onPressure(high);
+  }
+
+  /** At most one timer runs, and only while something waits; progress moves a number, not the timer. */
+  #watch(): void {
+    this.#progressAtMs = this.#clock.monotonicMs();
+    this.#watchFor(this.#bounds.stallMs);
+  }
+
+  #watchFor(delayMs: number): void {
+    this.#cancelWatch = this.#clock.after(delayMs, () => {
+      this.#cancelWatch = null;
+      if (this.#ended || this.#isFlushed()) return;
+      const leftMs = this.#progressAtMs + this.#bounds.stallMs - this.#clock.monotonicMs();
+      if (leftMs > 0) this.#watchFor(leftMs);
+      else this.#giveUp();
+    });
+  }
+
+  #giveUp(): void {
+    this.end();
+    this.#listener.onSlow();
+  }
+}
+
+/** First in, first out, without moving what is behind at each step. */
+class Fifo<T> {
+  #items: (T | undefined)[] = [];
+  #head = 0;
+
+  get length(): number {
+    return this.#items.length - this.#head;
+  }
+
+  push(item: T): void {
+    this.#items.push(item);
+  }
+
+  shift(): T | undefined {
+    const item = this.#items[this.#head];
+    if (item === undefined) return undefined;
+    this.#items[this.#head] = undefined;
+    this.#head += 1;
+    if (this.#head === this.#items.length) {
+      this.#items = [];
+      this.#head = 0;
+    } else if (this.#head >= COMPACT_FROM && this.#head * 2 >= this.#items.length) {
+      this.#items = this.#items.slice(this.#head);
+      this.#head = 0;
+    }
+    return item;
+  }
+}
+
+const COMPACT_FROM = 256;

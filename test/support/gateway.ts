@@ -1,0 +1,122 @@
+/**
+ * Owns a whole door for tests: a real HTTP server on a free loopback port, the `/ws` gateway, sessions under
+ * a real actor system, and handlers the test supplies. Everything ends with `close`.
+ */
+
+import type { IncomingMessage } from "node:http";
+import type { Duplex } from "node:stream";
+import { systemMethods } from "../../actors/control-plane/system-methods.ts";
+import { authenticator, type SessionTokens } from "../../actors/session/authenticate.ts";
+import type { Authenticate, MethodHandlers } from "../../actors/session/handler.ts";
+import { Roster } from "../../actors/session/roster.ts";
+import type { SessionTimes } from "../../actors/session/session.ts";
+import { startSessions } from "../../actors/session/sessions.ts";
+import { type HttpLimits, listenHttp, type UpgradeHandler } from "../../gateways/http/server.ts";
+import { type WsLimits, wsGateway } from "../../gateways/ws/gateway.ts";
+import { type Clock, systemClock } from "../../host/clock.ts";
+import type { Policy } from "../../protocol/frames.ts";
+import type { ActorSystem } from "../../supervision/actor.ts";
+import { createActorSystem } from "../../supervision/system.ts";
+import { type LogLines, logLines } from "./log-lines.ts";
+
+export const OPERATOR_TOKEN = "operator-token-of-the-tests-0123456789";
+
+export interface TestGatewayOptions {
+  readonly handlers?: Partial<MethodHandlers>;
+  readonly authenticate?: Authenticate;
+  readonly sessionTokens?: SessionTokens;
+  readonly allowUnauthenticatedLoopback?: boolean;
+  readonly clock?: Clock;
+  readonly policy?: Policy;
+  readonly times?: Partial<SessionTimes>;
+  readonly wsLimits?: Partial<WsLimits>;
+  readonly httpLimits?: Partial<HttpLimits>;
+  readonly host?: string;
+}
+
+export interface TestGateway extends LogLines {
+  readonly port: number;
+  /** `ws://127.0.0.1:<port>/ws` */
+  readonly url: string;
+  readonly system: ActorSystem;
+  readonly roster: Roster;
+  /** Sockets open now. */
+  connections(): number;
+  /** What came to `/leafnode`, the other upgrade path. */
+  readonly leafUpgrades: { readonly request: IncomingMessage; readonly socket: Duplex }[];
+  /** Stops the tree (sessions first drain), then the port. */
+  close(): Promise<void>;
+}
+
+export async function testGateway(options: TestGatewayOptions = {}): Promise<TestGateway> {
+  const clock = options.clock ?? systemClock;
+  const lines = logLines();
+  const { log } = lines;
+  const system = createActorSystem({ name: "test", log, clock });
+  const roster = new Roster();
+  const server = { version: "2026.1.0", commit: null, host: "test-host" };
+  const sessions = await startSessions({
+    parent: system.root,
+    handlers: {
+      ...systemMethods({
+        build: { version: server.version, runtimeMode: "source-dev", channel: null, commit: null },
+        clock,
+        connections: () => roster.counts(),
+        tree: () => system.snapshot(),
+        nodeTrees: async () => [],
+      }),
+      ...options.handlers,
+    },
+    authenticate:
+      options.authenticate ??
+      authenticator({
+        operatorToken: OPERATOR_TOKEN,
+        sessionTokens: options.sessionTokens ?? { identify: async () => null },
+        allowUnauthenticatedLoopback: options.allowUnauthenticatedLoopback ?? false,
+      }),
+    server,
+    roster,
+    log,
+    checkResults: true,
+    ...(options.policy === undefined ? {} : { policy: options.policy }),
+    ...(options.times === undefined ? {} : { times: options.times }),
+  });
+  const gateway = wsGateway({
+    open: (connection) => sessions.open(connection),
+    clock,
+    log,
+    ...(options.policy === undefined ? {} : { policy: options.policy }),
+    ...(options.wsLimits === undefined ? {} : { limits: options.wsLimits }),
+  });
+  const leafUpgrades: { request: IncomingMessage; socket: Duplex }[] = [];
+  const leaf: UpgradeHandler = (request, socket) => {
+    leafUpgrades.push({ request, socket });
+    socket.end("HTTP/1.1 101 Switching Protocols\r\n\r\n");
+  };
+  const http = await listenHttp({
+    host: options.host ?? "127.0.0.1",
+    port: 0,
+    clock,
+    log,
+    ...(options.httpLimits === undefined ? {} : { limits: options.httpLimits }),
+  });
+  http.serve(
+    new Map([
+      ["/ws", gateway.upgrade],
+      ["/leafnode", leaf],
+    ]),
+  );
+  return {
+    ...lines,
+    port: http.port,
+    url: `ws://127.0.0.1:${http.port}/ws`,
+    system,
+    roster,
+    connections: () => gateway.connections,
+    leafUpgrades,
+    async close() {
+      await system.shutdown({ withinMs: 0 });
+      await http.close(0);
+    },
+  };
+}
