@@ -1,0 +1,287 @@
+/**
+ * Owns one bucket of typed documents in JetStream: current facts, not history. The latest revision of
+ * a key is what it holds; the stream compacts the others away.
+ *
+ * 1. A read is strict: from the stream's leader. A read that failed is an error, never an absence and
+ *    never an empty list.
+ * 2. A write names the revision it replaces. What another writer wrote is never overwritten.
+ * 3. A deleted key is spent: nothing can be created under it again.
+ * 4. A write without an answer is read back; what stays unknown is `timeout` and may have applied.
+ */
+import {
+  DiscardPolicy,
+  JetStreamApiCodes,
+  JetStreamApiError,
+  type JetStreamClient,
+  type JetStreamManager,
+  jetstream,
+  jetstreamManager,
+  RetentionPolicy,
+  StorageType,
+  type StoredMsg,
+  type StreamConfig,
+} from "@nats-io/jetstream";
+import { headers, type NatsConnection } from "@nats-io/transport-node";
+import { LemonError } from "../protocol/errors.ts";
+
+/** A document as it was read or written. */
+export interface Document<T> {
+  readonly key: string;
+  readonly value: T;
+  /** Stream sequence of this value: what `update` and `delete` compare. */
+  readonly revision: number;
+}
+
+/**
+ * Every operation can fail with `unavailable` (the store does not answer; a write was not done) or
+ * `document_store_damaged` (a stored value is not ours). Writes also with `timeout` (uncertain).
+ */
+export interface Documents<T> {
+  get(key: string): Promise<Document<T> | null>;
+  /** Every document, in the order of their keys. */
+  list(): Promise<Document<T>[]>;
+  /** Errors: `revision_conflict` when the key exists or ever did. */
+  create(key: string, value: T): Promise<Document<T>>;
+  /** Errors: `revision_conflict` when the document is no longer at this revision. */
+  update(document: Document<T>, value: T): Promise<Document<T>>;
+  /** Errors: as `update`. */
+  delete(document: Document<T>): Promise<void>;
+}
+
+export interface DocumentsOptions<T> {
+  readonly connection: NatsConnection;
+  /** Name of the bucket, `[a-z0-9-]`; its stream is `KV_<bucket>`, so any NATS KV client can look in. */
+  readonly bucket: string;
+  /** Decodes what JSON gave; throws on anything foreign. */
+  readonly parse: (stored: unknown) => T;
+  /** Copies in an external cluster. Default 1. */
+  readonly replicas?: number;
+  /** How long one request to the store may take. Default 5,000. */
+  readonly timeoutMs?: number;
+}
+
+const BUCKET = /^[a-z0-9-]{1,64}$/;
+const KEY = /^[A-Za-z0-9_-]{1,128}$/;
+/** Header of a NATS KV entry; present on a marker alone. */
+const OPERATION = "KV-Operation";
+const DELETED = "DEL";
+/** Reads of one `list` under way at a time: enough to hide a round trip, too few to fill a buffer. */
+const READS_IN_FLIGHT = 64;
+const NAME_IN_USE = 10_058;
+
+/** Opens the bucket, making it on first use. Errors: as `Documents`. */
+export async function openDocuments<T>(options: DocumentsOptions<T>): Promise<Documents<T>> {
+  const { connection, bucket, parse, replicas = 1, timeoutMs = 5_000 } = options;
+  if (!BUCKET.test(bucket)) throw new LemonError("internal_error");
+  const stream = `KV_${bucket}`;
+  const subjects = `$KV.${bucket}.`;
+  const settings: Partial<StreamConfig> & { name: string } = {
+    name: stream,
+    subjects: [`${subjects}>`],
+    storage: StorageType.File,
+    retention: RetentionPolicy.Limits,
+    // With one message a subject, "new" refuses nothing: an update always replaces its predecessor.
+    discard: DiscardPolicy.New,
+    max_msgs_per_subject: 1,
+    max_msgs: -1,
+    max_bytes: -1,
+    max_age: 0,
+    allow_direct: false,
+    allow_rollup_hdrs: false,
+    deny_delete: true,
+    deny_purge: true,
+    num_replicas: replicas,
+  };
+  try {
+    const manager = await jetstreamManager(connection, { timeout: timeoutMs });
+    const config = await addStream(manager, settings);
+    if (!keepsPromises(config, settings)) throw new LemonError("document_store_damaged");
+    const client = jetstream(connection, { timeout: timeoutMs });
+    return new Bucket(client, manager, stream, subjects, parse);
+  } catch (error) {
+    throw unanswered(error);
+  }
+}
+
+async function addStream(
+  manager: JetStreamManager,
+  settings: Partial<StreamConfig> & { name: string },
+): Promise<StreamConfig> {
+  try {
+    return (await manager.streams.add(settings)).config;
+  } catch (error) {
+    if (!(error instanceof JetStreamApiError) || error.code !== NAME_IN_USE) throw error;
+    return (await manager.streams.info(settings.name)).config;
+  }
+}
+
+/** Whether a bucket that stands with settings of its own (replicas, placement) still does what we rely on. */
+function keepsPromises(config: StreamConfig, wanted: Partial<StreamConfig>): boolean {
+  const same = ["storage", "retention", "max_msgs_per_subject", "max_msgs", "max_age"] as const;
+  return (
+    same.every((name) => config[name] === wanted[name]) &&
+    config.subjects.join() === wanted.subjects?.join() &&
+    !config.sealed &&
+    config.mirror === undefined
+  );
+}
+
+class Bucket<T> implements Documents<T> {
+  readonly #client: JetStreamClient;
+  readonly #manager: JetStreamManager;
+  readonly #stream: string;
+  readonly #subjects: string;
+  readonly #parse: (stored: unknown) => T;
+
+  constructor(
+    client: JetStreamClient,
+    manager: JetStreamManager,
+    stream: string,
+    subjects: string,
+    parse: (stored: unknown) => T,
+  ) {
+    this.#client = client;
+    this.#manager = manager;
+    this.#stream = stream;
+    this.#subjects = subjects;
+    this.#parse = parse;
+  }
+
+  async get(key: string): Promise<Document<T> | null> {
+    const message = await this.#latest(this.#subject(key));
+    return message === null || isMarker(message) ? null : this.#document(key, message);
+  }
+
+  async list(): Promise<Document<T>[]> {
+    const subjects = await this.#everySubject();
+    const found: Document<T>[] = [];
+    for (let at = 0; at < subjects.length; at += READS_IN_FLIGHT) {
+      const part = subjects.slice(at, at + READS_IN_FLIGHT);
+      const documents = await Promise.all(
+        part.map((subject) => this.get(subject.slice(this.#subjects.length))),
+      );
+      for (const document of documents) if (document !== null) found.push(document);
+    }
+    return found;
+  }
+
+  create(key: string, value: T): Promise<Document<T>> {
+    return this.#write(key, value, 0);
+  }
+
+  update(document: Document<T>, value: T): Promise<Document<T>> {
+    return this.#write(document.key, value, document.revision);
+  }
+
+  async delete(document: Document<T>): Promise<void> {
+    const marker = headers();
+    marker.set(OPERATION, DELETED);
+    await this.#publish(document.key, new Uint8Array(), document.revision, marker);
+  }
+
+  async #write(key: string, value: T, replaces: number): Promise<Document<T>> {
+    const bytes = new TextEncoder().encode(JSON.stringify(value));
+    return { key, value, revision: await this.#publish(key, bytes, replaces) };
+  }
+
+  async #publish(
+    key: string,
+    bytes: Uint8Array,
+    replaces: number,
+    marker = headers(),
+  ): Promise<number> {
+    const subject = this.#subject(key);
+    try {
+      const ack = await this.#client.publish(subject, bytes, {
+        headers: marker,
+        expect: { lastSubjectSequence: replaces },
+      });
+      return ack.seq;
+    } catch (error) {
+      if (isConflict(error)) throw new LemonError("revision_conflict");
+      if (isRefusal(error)) throw unanswered(error);
+      return await this.#readBack(subject, bytes, replaces, marker.get(OPERATION), error);
+    }
+  }
+
+  /** What became of a write that got no answer. */
+  async #readBack(
+    subject: string,
+    bytes: Uint8Array,
+    replaces: number,
+    operation: string,
+    cause: unknown,
+  ): Promise<number> {
+    const uncertain = new LemonError("timeout", { cause });
+    let latest: StoredMsg | null;
+    try {
+      latest = await this.#latest(subject);
+    } catch {
+      throw uncertain;
+    }
+    // Unchanged proves nothing: the server may still hold the write and apply it after this read.
+    if (latest === null || latest.seq <= replaces) throw uncertain;
+    const ours =
+      Buffer.compare(latest.data, bytes) === 0 && latest.header.get(OPERATION) === operation;
+    if (!ours) throw new LemonError("revision_conflict", { cause });
+    return latest.seq;
+  }
+
+  async #latest(subject: string): Promise<StoredMsg | null> {
+    try {
+      return await this.#manager.streams.getMessage(this.#stream, { last_by_subj: subject });
+    } catch (error) {
+      throw unanswered(error);
+    }
+  }
+
+  async #everySubject(): Promise<string[]> {
+    try {
+      const filter = { subjects_filter: `${this.#subjects}>` };
+      const { state } = await this.#manager.streams.info(this.#stream, filter);
+      return Object.keys(state.subjects ?? {}).sort();
+    } catch (error) {
+      throw unanswered(error);
+    }
+  }
+
+  #document(key: string, message: StoredMsg): Document<T> {
+    try {
+      const value = this.#parse(JSON.parse(message.string()));
+      return { key, value, revision: message.seq };
+    } catch (cause) {
+      throw new LemonError("document_store_damaged", { cause });
+    }
+  }
+
+  #subject(key: string): string {
+    if (!KEY.test(key)) throw new LemonError("internal_error");
+    return this.#subjects + key;
+  }
+}
+
+function isMarker(message: StoredMsg): boolean {
+  return message.header.has(OPERATION);
+}
+
+function isConflict(error: unknown): boolean {
+  return (
+    error instanceof JetStreamApiError && error.code === JetStreamApiCodes.StreamWrongLastSequence
+  );
+}
+
+/** Whether the server said no, or nobody took the request: then nothing was done. */
+function isRefusal(error: unknown): boolean {
+  return (
+    error instanceof JetStreamApiError ||
+    (error instanceof Error && error.name === "JetStreamNotEnabled")
+  );
+}
+
+function unanswered(error: unknown): LemonError {
+  if (error instanceof LemonError) return error;
+  return new LemonError("unavailable", {
+    message: "The controller's store does not answer; nothing was done",
+    cause: error,
+  });
+}
