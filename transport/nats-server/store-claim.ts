@@ -6,6 +6,7 @@
  * 2. A held folder is taken over only from a recorded server whose identity (pid and start time) is
  *    proven and whose recorded owner is gone. Anything else is `store_in_use`, and nobody is signalled.
  */
+import { setTimeout } from "node:timers/promises";
 import type { Logger } from "pino";
 import { z } from "zod";
 import { type FileLock, lockDirectory } from "../../host/file-lock.ts";
@@ -21,7 +22,12 @@ import { readSecureFile, writeSecureFile } from "../../host/secure-file.ts";
 import { LemonError } from "../../protocol/errors.ts";
 
 /** How long a leftover server gets to end in order before SIGKILL, and to be gone after it. */
-const LEFTOVER_STOP_MS = 5_000;
+const LEFTOVER_STOP_MS = 3_000;
+/** Longer than `stop` takes at worst. */
+const OWN_STOP_MS = 10_000;
+/** How often and how far apart we look for the lock of a process that has ended: 1 s in all. */
+const RELEASE_LOOKS = 40;
+const RELEASE_LOOK_MS = 25;
 
 const serverRecord = z.strictObject({ server: processIdentity, owner: processIdentity });
 type ServerRecord = z.infer<typeof serverRecord>;
@@ -48,7 +54,7 @@ export async function claimStore(
   const own = ownIdentity();
   if (record.owner.pid === own.pid && record.owner.startTime === own.startTime) {
     // An earlier life in this very process is still stopping its server, and sees to it alone.
-    await waitForEnd(record.server, 2 * LEFTOVER_STOP_MS);
+    await waitForEnd(record.server, OWN_STOP_MS);
   } else if (isAlive(record.owner)) {
     throw new LemonError("store_in_use", {
       message: "A live process already serves this store",
@@ -57,10 +63,14 @@ export async function claimStore(
   } else {
     await stopLeftover(record.server, log);
   }
-  // A process closes its descriptors before it counts as ended: once is enough.
-  const lock = lockDirectory(storeDirectory);
-  if (lock === null) throw new LemonError("store_in_use");
-  return lock;
+  // The last thread of a process closes its descriptors, and may still be at it when the process counts
+  // as ended. Nothing tells of a flock that came free, so we look again for a bounded while.
+  for (let look = 0; look < RELEASE_LOOKS; look += 1) {
+    const lock = lockDirectory(storeDirectory);
+    if (lock !== null) return lock;
+    await setTimeout(RELEASE_LOOK_MS);
+  }
+  throw new LemonError("store_in_use");
 }
 
 async function stopLeftover(server: ProcessIdentity, log: Logger): Promise<void> {

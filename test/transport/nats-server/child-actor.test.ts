@@ -1,0 +1,168 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { connect } from "@nats-io/transport-node";
+import { expect } from "chai";
+import pino from "pino";
+import { systemClock } from "../../../host/clock.ts";
+import type { ActorRef, ActorSystem } from "../../../supervision/actor.ts";
+import { createActorSystem } from "../../../supervision/system.ts";
+import {
+  type NatsServerMessages,
+  natsServerActor,
+} from "../../../transport/nats-server/child-actor.ts";
+import { quote } from "../../../transport/nats-server/config.ts";
+import { readServerInfo } from "../../../transport/nats-server/ready.ts";
+import type { NatsServer, NatsServerSpec } from "../../../transport/nats-server/server.ts";
+import { natsServerBinary } from "../../support/nats.ts";
+import { refusalOf } from "../../support/refusal.ts";
+import { type TempFolder, tempFolder } from "../../support/temp-folder.ts";
+
+const ASK = { deadlineMs: 15_000 };
+
+describe("the nats-server actor", () => {
+  let folder: TempFolder;
+  let system: ActorSystem;
+  let spec: NatsServerSpec;
+  let broken: boolean;
+  let users: string;
+
+  beforeEach(async () => {
+    folder = tempFolder();
+    broken = false;
+    users = "{ user: a, password: a }";
+    spec = {
+      binary: await natsServerBinary(),
+      directory: join(folder.path, "nats"),
+      config: ({ ports, portsDirectory, logFile, storeDirectory }) =>
+        broken
+          ? "listen: {"
+          : `listen: "127.0.0.1:${ports.client}"
+             ports_file_dir: ${quote(portsDirectory)}
+             log_file: ${quote(logFile)}
+             jetstream { store_dir: ${quote(storeDirectory)} }
+             authorization { users: [ ${users} ] }`,
+    };
+    system = createActorSystem({
+      name: "test",
+      log: pino({ enabled: false }),
+      clock: systemClock,
+      random: Math.random,
+    });
+  });
+  afterEach(async () => {
+    await system.shutdown();
+    folder[Symbol.dispose]();
+  });
+
+  async function start(): Promise<ActorRef<NatsServerMessages>> {
+    const supervisor = await system.root.startSupervisor({
+      id: "servers",
+      strategy: "one_for_one",
+      restart: "permanent",
+      intensity: { restarts: 5, windowMs: 60_000 },
+      backoff: { firstMs: 1, maxMs: 10, resetAfterMs: 60_000 },
+    });
+    return supervisor.startActor(natsServerActor(spec));
+  }
+
+  /** The id that the server at the address tells, or null when none answers. */
+  async function idAt({ clientUrl }: NatsServer): Promise<string | null> {
+    return readServerInfo(Number(new URL(clientUrl).port), systemClock).then(
+      ({ serverId }) => serverId,
+      () => null,
+    );
+  }
+
+  function restarts(): number {
+    return system.snapshot().children[0]?.children[0]?.restartsInWindow ?? -1;
+  }
+
+  /** Kills the server at the address, whose pid nobody but its record tells. */
+  function kill(): void {
+    const record: { server: { pid: number } } = JSON.parse(
+      readFileSync(join(spec.directory, "server.json"), "utf8"),
+    );
+    process.kill(record.server.pid, "SIGKILL");
+  }
+
+  it("tells of the server that runs", async () => {
+    const actor = await start();
+    const current = await actor.ask("current", null, ASK);
+    expect(await idAt(current)).to.equal(current.serverId);
+  });
+
+  it("dies with its server and is started again with a new one on the same port", async () => {
+    const actor = await start();
+    const before = await actor.ask("current", null, ASK);
+    const death = new Promise<string>((resolve) => actor.watch(({ reason }) => resolve(reason)));
+    kill();
+    expect(await death).to.equal("crash");
+    const after = await nextServer(actor);
+    expect(after.clientUrl).to.equal(before.clientUrl);
+    expect(after.serverId).not.to.equal(before.serverId);
+    expect(restarts()).to.equal(1);
+  });
+
+  it("restarts its server when asked, without counting that as a crash", async () => {
+    const actor = await start();
+    const before = await actor.ask("current", null, ASK);
+    const after = await actor.ask("restart", { serverId: before.serverId }, ASK);
+    expect(after.serverId).not.to.equal(before.serverId);
+    expect(await idAt(after)).to.equal(after.serverId);
+    expect(restarts()).to.equal(0);
+  });
+
+  it("restarts once for several who saw the same server fail", async () => {
+    const actor = await start();
+    const { serverId } = await actor.ask("current", null, ASK);
+    const answers = await Promise.all([1, 2, 3].map(() => actor.ask("restart", { serverId }, ASK)));
+    expect(new Set(answers.map((answer) => answer.serverId)).size).to.equal(1);
+    expect(answers[0]?.serverId).not.to.equal(serverId);
+  });
+
+  it("dies when the asked-for restart fails, and is started again when it can be", async () => {
+    const actor = await start();
+    const { serverId } = await actor.ask("current", null, ASK);
+    broken = true;
+    const death = new Promise<string | null>((resolve) => actor.watch(({ code }) => resolve(code)));
+    const refusal = await refusalOf(() => actor.ask("restart", { serverId }, ASK));
+    broken = false;
+    expect(refusal.code).to.be.oneOf(["nats_server_failed", "actor_crashed"]);
+    expect(await death).to.equal("nats_server_failed");
+    expect((await nextServer(actor)).serverId).not.to.equal(serverId);
+  });
+
+  it("has a changed configuration read", async () => {
+    const actor = await start();
+    const server = await actor.ask("current", null, ASK);
+    const first = await connect({
+      servers: server.clientUrl,
+      user: "a",
+      pass: "a",
+      reconnect: false,
+    });
+    users = "{ user: b, password: b }";
+    await actor.ask("reload", null, ASK);
+    await first.closed();
+    const second = await connect({ servers: server.clientUrl, user: "b", pass: "b" });
+    await second.close();
+  });
+
+  it("has ended its server when it has ended itself", async () => {
+    const actor = await start();
+    const server = await actor.ask("current", null, ASK);
+    await system.shutdown();
+    expect(await idAt(server)).to.equal(null);
+  });
+
+  /** The server of the actor's next life. Every refused ask is answered at once, and each waits for a turn. */
+  async function nextServer(actor: ActorRef<NatsServerMessages>): Promise<NatsServer> {
+    for (;;) {
+      try {
+        return await actor.ask("current", null, ASK);
+      } catch {
+        await new Promise((resolve) => setImmediate(resolve));
+      }
+    }
+  }
+});
