@@ -8,7 +8,7 @@
  */
 import { readdir, unlink } from "node:fs/promises";
 import { join } from "node:path";
-import { createAccount, fromPublic, fromSeed, type KeyPair } from "@nats-io/nkeys";
+import { createAccount, fromPublic, type KeyPair } from "@nats-io/nkeys";
 import {
   ensurePrivateDirectory,
   readSecureFile,
@@ -19,6 +19,7 @@ import { systemFailure } from "../../host/system-error.ts";
 import { LemonError } from "../../protocol/errors.ts";
 import type { NodeKey } from "../../protocol/ids.ts";
 import { ACCOUNT_KINDS, type AccountKind } from "./claims.ts";
+import { newSigningKey, signingKey } from "./signing-key.ts";
 
 const VERSION = 1;
 const ACCOUNT_KEY = /^A[A-Z2-7]{55}$/;
@@ -72,7 +73,7 @@ export class AccountRecords {
     return {
       key: createAccount().getPublicKey() as NodeKey,
       kind,
-      signing: createAccount(),
+      signing: newSigningKey(createAccount),
       revocations: {},
       removed: false,
     };
@@ -130,7 +131,7 @@ function parse(stored: unknown): AccountRecord {
   ) {
     throw damaged();
   }
-  const signing = fromSeed(new TextEncoder().encode(seed));
+  const signing = signingKey(new TextEncoder().encode(seed));
   return { key: key as NodeKey, kind: known, signing, revocations, removed };
 }
 

@@ -14,17 +14,17 @@ import { readdir, readFile, unlink } from "node:fs/promises";
 import { join } from "node:path";
 import {
   type Account,
-  decode,
   encodeAccount,
   encodeGeneric,
   encodeOperator,
   encodeUser,
 } from "@nats-io/jwt";
-import { createAccount, createOperator, createUser, fromSeed, type KeyPair } from "@nats-io/nkeys";
+import { createAccount, createOperator, createUser, type KeyPair } from "@nats-io/nkeys";
 import { ensurePrivateDirectory, readSecureFile, writeSecureFile } from "../../host/secure-file.ts";
 import { errnoOf } from "../../host/system-error.ts";
 import { LemonError } from "../../protocol/errors.ts";
-import { controllerAccount, systemAccount } from "./claims.ts";
+import { claimsOf, controllerAccount, saysSame, systemAccount } from "./claims.ts";
+import { newSigningKey, signingKey } from "./signing-key.ts";
 
 const FILE = "authority.json";
 const VERSION = 1;
@@ -101,7 +101,7 @@ async function readKeys(folder: string): Promise<Keys | null> {
 
 function keyOf(role: Role, seed: unknown): KeyPair {
   if (typeof seed !== "string") throw lost("damaged");
-  const pair = fromSeed(new TextEncoder().encode(seed));
+  const pair = signingKey(new TextEncoder().encode(seed));
   if (!pair.getPublicKey().startsWith(PREFIX[role])) throw lost("damaged");
   return pair;
 }
@@ -112,11 +112,11 @@ async function makeKeys(places: AuthorityPlaces): Promise<Keys> {
     (await names(places.recordsFolder)).some((name) => name.endsWith(".json"));
   if (signedBefore) throw lost("missing");
   const keys: Keys = {
-    operator: createOperator(),
-    system: createAccount(),
-    controller: createAccount(),
-    systemUser: createUser(),
-    controllerUser: createUser(),
+    operator: newSigningKey(createOperator),
+    system: newSigningKey(createAccount),
+    controller: newSigningKey(createAccount),
+    systemUser: newSigningKey(createUser),
+    controllerUser: newSigningKey(createUser),
   };
   const text = new TextDecoder();
   const seeds = eachRole((role) => text.decode(keys[role].getSeed()));
@@ -147,6 +147,7 @@ async function derive(keys: Keys): Promise<Authority> {
 /** Puts SYS and LEMON where the resolver finds them, when they are not there as they should be. */
 async function seedResolver(authority: Authority, keys: Keys, folder: string): Promise<void> {
   await ensurePrivateDirectory(folder);
+  await removeDrafts(folder);
   const present = (await names(folder)).filter((name) => name.endsWith(".jwt"));
   const seeds = [
     { name: "SYS", key: authority.systemAccount, claims: systemAccount() },
@@ -157,28 +158,20 @@ async function seedResolver(authority: Authority, keys: Keys, folder: string): P
   }
   for (const { name, key, claims } of seeds) {
     const path = join(folder, `${key}.jwt`);
-    const jwt = await authority.signAccount(name, key, claims);
-    const current = present.includes(`${key}.jwt`) ? await readFile(path, "utf8") : null;
-    if (current === null || !sameClaims(current, jwt, keys.operator.getPublicKey())) {
-      await writeSecureFile(path, jwt);
+    const current = present.includes(`${key}.jwt`) ? await readFile(path, "utf8") : "";
+    if (!holds(current, claims, keys.operator.getPublicKey())) {
+      await writeSecureFile(path, await authority.signAccount(name, key, claims));
     }
   }
 }
 
-/** Whether a stored account says what `wanted` says, signed by the same operator. */
-function sameClaims(stored: string, wanted: string, issuer: string): boolean {
-  try {
-    const claims = decode<Account>(stored);
-    return (
-      claims.iss === issuer &&
-      JSON.stringify(claims.nats) === JSON.stringify(decode<Account>(wanted).nats)
-    );
-  } catch {
-    return false;
-  }
+/** Whether a stored account's JWT is the operator's and says what `wanted` says. */
+function holds(jwt: string, wanted: Partial<Account>, operator: string): boolean {
+  const claims = claimsOf(jwt);
+  return isRecord(claims) && claims["iss"] === operator && saysSame(claims["nats"], wanted);
 }
 
-/** What a killed writer left behind holds seeds and means nothing. */
+/** What a killed writer left behind means nothing, and may hold seeds. */
 async function removeDrafts(folder: string): Promise<void> {
   for (const name of await names(folder)) {
     if (name.endsWith(".tmp")) await unlink(join(folder, name));

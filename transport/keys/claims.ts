@@ -143,3 +143,23 @@ function scope(
     },
   };
 }
+
+/** What a JWT says; null when it is none. Its signature is not checked: the server does that. */
+export function claimsOf(jwt: string): unknown {
+  try {
+    const claims: unknown = JSON.parse(
+      Buffer.from(jwt.split(".")[1] ?? "", "base64url").toString("utf8"),
+    );
+    return claims;
+  } catch {
+    return null;
+  }
+}
+
+/** Whether `held` says everything that `wanted` says; what it says beyond that does not matter. */
+export function saysSame(held: unknown, wanted: unknown): boolean {
+  if (typeof wanted !== "object" || wanted === null) return held === wanted;
+  if (typeof held !== "object" || held === null) return false;
+  const members = held as Readonly<Record<string, unknown>>;
+  return Object.entries(wanted).every(([name, value]) => saysSame(members[name], value));
+}

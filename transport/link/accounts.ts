@@ -1,0 +1,256 @@
+/**
+ * Owns the accounts that the controller makes on its hub, and who may connect to them.
+ *
+ * 1. What changes an account runs one at a time for that account, and every step may be repeated.
+ * 2. A decision is on disk before the hub hears of it. A hub that did not hear (it was down, it lost
+ *    its resolver's folder) is told again when it is back.
+ * 3. A key once revoked gets no credentials any more.
+ */
+import { encodeUser } from "@nats-io/jwt";
+import type { Logger } from "pino";
+import type { CancelTimer, Clock } from "../../host/clock.ts";
+import { LemonError } from "../../protocol/errors.ts";
+import type { NodeKey } from "../../protocol/ids.ts";
+import { type AccountRecord, AccountRecords, isUserKey } from "../keys/account-records.ts";
+import type { Authority } from "../keys/authority.ts";
+import { type AccountKind, accountOf, saysSame } from "../keys/claims.ts";
+import type { SystemApi } from "./system-api.ts";
+
+/** No user JWT lives longer, so that a revocation may be forgotten some time after it. */
+export const LONGEST_JWT_MS = 24 * 60 * 60 * 1_000;
+/** Generous: clocks of this very machine may have been set back meanwhile. */
+const FORGET_REVOCATION_MS = 7 * LONGEST_JWT_MS;
+/** Credentials of a local node never expire, but their keys never leave a process that has long ended. */
+const LOCAL_REVOCATIONS_KEPT = 100;
+const RETRY_FIRST_MS = 500;
+const RETRY_MAX_MS = 30_000;
+/** Accounts that are compared with the hub at once. */
+const SYNC_CONCURRENCY = 8;
+
+export interface IssueOptions {
+  /** From now, at most a day; null only for the accounts of a local node. */
+  readonly expiresInMs: number | null;
+}
+
+export interface HubAccountsOptions {
+  readonly api: SystemApi;
+  readonly authority: Authority;
+  readonly recordsFolder: string;
+  readonly clock: Clock;
+  readonly log: Logger;
+}
+
+export class HubAccounts {
+  readonly #options: HubAccountsOptions;
+  readonly #store: AccountRecords;
+  readonly #records: Map<NodeKey, AccountRecord>;
+  readonly #lanes = new Map<NodeKey, Promise<unknown>>();
+  readonly #retries = new Map<NodeKey, CancelTimer>();
+  #stopped = false;
+
+  private constructor(
+    options: HubAccountsOptions,
+    store: AccountRecords,
+    records: readonly AccountRecord[],
+  ) {
+    this.#options = options;
+    this.#store = store;
+    this.#records = new Map(records.map((record) => [record.key, record]));
+  }
+
+  static async open(options: HubAccountsOptions): Promise<HubAccounts> {
+    const { store, records } = await AccountRecords.open(options.recordsFolder);
+    return new HubAccounts(options, store, records);
+  }
+
+  /** Whether it is the account of a node's link (not of its store). */
+  isNode(key: string): key is NodeKey {
+    const record = this.#records.get(key as NodeKey);
+    return record !== undefined && !record.removed && record.kind !== "local-store";
+  }
+
+  get keys(): NodeKey[] {
+    return [...this.#records.values()].filter(({ removed }) => !removed).map(({ key }) => key);
+  }
+
+  async provision(kind: AccountKind): Promise<NodeKey> {
+    const record = AccountRecords.make(kind);
+    return await this.#alone(record.key, async () => {
+      await this.#store.write(record);
+      try {
+        await this.#push(record);
+      } catch (failure) {
+        // Nobody knows its key; should the hub have taken it after all, nothing can ever be signed for it.
+        await this.#store.delete(record.key);
+        throw failure;
+      }
+      this.#records.set(record.key, record);
+      return record.key;
+    });
+  }
+
+  async issue(key: NodeKey, userKey: string, { expiresInMs }: IssueOptions): Promise<string> {
+    const record = this.#existing(key);
+    if (!isUserKey(userKey)) throw new LemonError("invalid_request");
+    if (Object.hasOwn(record.revocations, userKey)) throw new LemonError("node_revoked");
+    if (expiresInMs === null ? record.kind === "node" : !(expiresInMs <= LONGEST_JWT_MS)) {
+      throw new LemonError("invalid_request");
+    }
+    const exp =
+      expiresInMs === null ? {} : { exp: Math.floor((this.#nowMs() + expiresInMs) / 1_000) };
+    return await encodeUser(
+      "worker",
+      userKey,
+      key,
+      {},
+      {
+        signer: record.signing,
+        scopedUser: true,
+        ...exp,
+      },
+    );
+  }
+
+  async revoke(key: NodeKey, userKeys: readonly string[]): Promise<void> {
+    if (!userKeys.every(isUserKey)) throw new LemonError("invalid_request");
+    await this.#alone(key, async () => {
+      const before = this.#existing(key);
+      const nowSeconds = Math.floor(this.#nowMs() / 1_000);
+      const added = Object.fromEntries(userKeys.map((userKey) => [userKey, nowSeconds]));
+      const record = { ...before, revocations: this.#recent(before, added) };
+      await this.#store.write(record);
+      this.#records.set(key, record);
+      await this.#tell(record);
+    });
+  }
+
+  /** Deletes the account. Doing it again, or for an account that is not there, does nothing. */
+  async remove(key: NodeKey): Promise<void> {
+    await this.#alone(key, async () => {
+      const before = this.#records.get(key);
+      if (before === undefined) return;
+      const record = { ...before, removed: true };
+      await this.#store.write(record);
+      this.#records.set(key, record);
+      await this.#tell(record);
+    });
+  }
+
+  /** Brings the hub to what was decided: after a start, and whenever it may have been away. */
+  async sync(): Promise<void> {
+    const keys = [...this.#records.keys()];
+    const next = async (): Promise<void> => {
+      for (let key = keys.pop(); key !== undefined; key = keys.pop()) await this.#syncOne(key);
+    };
+    await Promise.all(Array.from({ length: SYNC_CONCURRENCY }, next));
+  }
+
+  stop(): void {
+    this.#stopped = true;
+    for (const cancel of this.#retries.values()) cancel();
+    this.#retries.clear();
+  }
+
+  async #syncOne(key: NodeKey): Promise<void> {
+    await this.#alone(key, async () => {
+      const record = this.#records.get(key);
+      if (record === undefined) return;
+      if (!record.removed) {
+        const held = await this.#options.api.accountClaims(key);
+        if (saysSame(held, this.#claims(record))) return;
+      }
+      await this.#carryOut(record);
+    });
+  }
+
+  async #carryOut(record: AccountRecord): Promise<void> {
+    if (!record.removed) return await this.#push(record);
+    const { api, authority } = this.#options;
+    await api.deleteAccounts(await authority.signDeletion([record.key]));
+    await this.#store.delete(record.key);
+    this.#records.delete(record.key);
+  }
+
+  async #push(record: AccountRecord): Promise<void> {
+    const { api, authority } = this.#options;
+    await api.updateAccount(
+      await authority.signAccount(record.kind, record.key, this.#claims(record)),
+    );
+  }
+
+  /** Carries out what is decided already; a hub that does not take it is told again later. */
+  async #tell(record: AccountRecord): Promise<void> {
+    try {
+      await this.#carryOut(record);
+      this.#retries.get(record.key)?.();
+      this.#retries.delete(record.key);
+    } catch (failure) {
+      this.#retryLater(record.key, RETRY_FIRST_MS);
+      throw new LemonError("unavailable", {
+        message: "The hub has not taken the change yet; it is recorded, and the hub is told again",
+        mutationMayHaveApplied: true,
+        cause: failure,
+      });
+    }
+  }
+
+  #retryLater(key: NodeKey, delayMs: number): void {
+    if (this.#stopped) return;
+    this.#retries.get(key)?.();
+    const cancel = this.#options.clock.after(delayMs, () => {
+      this.#retries.delete(key);
+      void this.#syncOne(key).catch(() => {
+        this.#options.log.warn({ delayMs }, "the hub has not taken an account's change yet");
+        this.#retryLater(key, Math.min(delayMs * 2, RETRY_MAX_MS));
+      });
+    });
+    this.#retries.set(key, cancel);
+  }
+
+  /** One change of an account at a time, in the order asked for. */
+  #alone<T>(key: NodeKey, work: () => Promise<T>): Promise<T> {
+    const before = this.#lanes.get(key) ?? Promise.resolve();
+    const result = before.then(work);
+    const settled = result.then(
+      () => undefined,
+      () => undefined,
+    );
+    this.#lanes.set(key, settled);
+    void settled.then(() => {
+      if (this.#lanes.get(key) === settled) this.#lanes.delete(key);
+    });
+    return result;
+  }
+
+  #existing(key: NodeKey): AccountRecord {
+    const record = this.#records.get(key);
+    if (record === undefined || record.removed) throw new LemonError("node_not_found");
+    return record;
+  }
+
+  #claims(record: AccountRecord): ReturnType<typeof accountOf> {
+    const { authority } = this.#options;
+    return accountOf(
+      record.kind,
+      record.key,
+      authority.controllerAccount,
+      record.signing.getPublicKey(),
+      record.revocations,
+    );
+  }
+
+  /** The revocations that may still matter, with `added`. */
+  #recent(
+    record: AccountRecord,
+    added: Readonly<Record<string, number>>,
+  ): Readonly<Record<string, number>> {
+    const all = Object.entries({ ...record.revocations, ...added });
+    if (record.kind !== "node") return Object.fromEntries(all.slice(-LOCAL_REVOCATIONS_KEPT));
+    const oldest = (this.#nowMs() - FORGET_REVOCATION_MS) / 1_000;
+    return Object.fromEntries(all.filter(([, seconds]) => seconds >= oldest));
+  }
+
+  #nowMs(): number {
+    return this.#options.clock.nowMs();
+  }
+}

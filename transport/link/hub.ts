@@ -1,0 +1,180 @@
+/**
+ * The door of the controller's side of the node link: accounts, credentials and who is connected.
+ *
+ * 1. What was decided (an account, a revocation, a removal) is brought to the hub again whenever it
+ *    may have missed it.
+ * 2. Credentials in two hands are revoked first and told of then.
+ */
+import type { NatsConnection } from "@nats-io/transport-node";
+import type { Logger } from "pino";
+import type { CancelTimer, Clock } from "../../host/clock.ts";
+import type { NodeKey } from "../../protocol/ids.ts";
+import type { Authority } from "../keys/authority.ts";
+import type { AccountKind } from "../keys/claims.ts";
+import { HubAccounts, type IssueOptions } from "./accounts.ts";
+import { readAdvisory, type SystemApi, type SystemConnection, systemApi } from "./system-api.ts";
+import { type LinkConnection, type LinkEvent, LinkWatch } from "./watch.ts";
+
+const RESYNC_RETRY_MS = 1_000;
+
+export interface HubLinkOptions {
+  /** A connection of the system account. */
+  readonly system: NatsConnection;
+  readonly authority: Authority;
+  /** Private folder of the account records. */
+  readonly recordsFolder: string;
+  readonly clock: Clock;
+  readonly log: Logger;
+  /** Called for each event, in order; must not throw. A `shared` key is revoked by then. */
+  readonly onEvent: (event: LinkEvent) => void;
+  /** Whether a node is renewing its link just now (`RpcCaller.isHeld`). */
+  readonly isRenewing: (node: NodeKey) => boolean;
+}
+
+export interface HubLink {
+  /** Makes an account (default kind `node`); about 30 ms. Errors: `unavailable` (nothing remains). */
+  provision(kind?: AccountKind): Promise<NodeKey>;
+  /** A user JWT for a worker's own public nkey. Errors: `node_not_found`, `node_revoked`, `invalid_request`. */
+  issue(node: NodeKey, workerKey: string, options: IssueOptions): Promise<string>;
+  /**
+   * Cuts these keys off, for good. Errors: `node_not_found`; `unavailable`: recorded, and the hub is
+   * told again until it takes it.
+   */
+  revoke(node: NodeKey, workerKeys: readonly string[]): Promise<void>;
+  /** Deletes the account and cuts what it has. Errors: as `revoke`. */
+  remove(node: NodeKey): Promise<void>;
+  /** The accounts that exist. */
+  nodes(): NodeKey[];
+  connections(node: NodeKey): LinkConnection[];
+  stop(): void;
+}
+
+/** Resolves once the hub has every account and what is connected has been told. */
+export async function openHubLink(options: HubLinkOptions): Promise<HubLink> {
+  const { system, authority, recordsFolder, clock, log } = options;
+  const api = systemApi(system);
+  const accounts = await HubAccounts.open({ api, authority, recordsFolder, clock, log });
+  const link = new Hub(options, api, accounts);
+  try {
+    await link.start();
+  } catch (failure) {
+    link.stop();
+    throw failure;
+  }
+  return link;
+}
+
+class Hub implements HubLink {
+  readonly #options: HubLinkOptions;
+  readonly #api: SystemApi;
+  readonly #accounts: HubAccounts;
+  readonly #watch: LinkWatch;
+  readonly #subscriptions;
+  #cancelResync: CancelTimer | null = null;
+  /** One comparison at a time. */
+  #syncing: Promise<void> = Promise.resolve();
+  #stopped = false;
+
+  constructor(options: HubLinkOptions, api: SystemApi, accounts: HubAccounts) {
+    this.#options = options;
+    this.#api = api;
+    this.#accounts = accounts;
+    this.#watch = new LinkWatch({
+      clock: options.clock,
+      isNode: (account): account is NodeKey => accounts.isNode(account),
+      isRenewing: options.isRenewing,
+      emit: (event) => this.#emit(event),
+    });
+    const follow = (kind: string, use: (connection: SystemConnection, reason: string) => void) =>
+      options.system.subscribe(`$SYS.ACCOUNT.*.${kind}`, {
+        callback: (error, message) => {
+          const advisory = error === null ? readAdvisory(message.data) : null;
+          if (advisory?.connection) use(advisory.connection, advisory.reason);
+        },
+      });
+    this.#subscriptions = [
+      follow("CONNECT", (connection) => this.#watch.connected(connection)),
+      follow("DISCONNECT", (connection, reason) => this.#watch.disconnected(connection, reason)),
+    ];
+    void this.#followConnection();
+  }
+
+  async start(): Promise<void> {
+    await this.#accounts.sync();
+    await this.#watch.reconcile(() => this.#api.connections());
+  }
+
+  provision(kind: AccountKind = "node"): Promise<NodeKey> {
+    return this.#accounts.provision(kind);
+  }
+
+  issue(node: NodeKey, workerKey: string, options: IssueOptions): Promise<string> {
+    return this.#accounts.issue(node, workerKey, options);
+  }
+
+  revoke(node: NodeKey, workerKeys: readonly string[]): Promise<void> {
+    return this.#accounts.revoke(node, workerKeys);
+  }
+
+  remove(node: NodeKey): Promise<void> {
+    return this.#accounts.remove(node);
+  }
+
+  nodes(): NodeKey[] {
+    return this.#accounts.keys;
+  }
+
+  connections(node: NodeKey): LinkConnection[] {
+    return this.#watch.connections(node);
+  }
+
+  stop(): void {
+    if (this.#stopped) return;
+    this.#stopped = true;
+    this.#cancelResync?.();
+    this.#accounts.stop();
+    this.#watch.stop();
+    if (this.#options.system.isClosed()) return;
+    for (const subscription of this.#subscriptions) subscription.unsubscribe();
+  }
+
+  #emit(event: LinkEvent): void {
+    if (this.#stopped) return;
+    if (event.type !== "shared") {
+      this.#options.onEvent(event);
+      return;
+    }
+    const { account, userKey } = event;
+    this.#options.log.warn({ account }, "two servers use one worker's credentials; revoking them");
+    // Revoking is recorded before the hub is asked, so it holds even when the hub does not answer now.
+    void this.#accounts
+      .revoke(account, [userKey])
+      .catch(() => undefined)
+      .then(() => {
+        if (!this.#stopped) this.#options.onEvent(event);
+      });
+  }
+
+  /** After a gap nobody knows what the hub missed, nor what we missed. */
+  #resync(): void {
+    this.#cancelResync?.();
+    this.#cancelResync = null;
+    this.#syncing = this.#syncing.then(async () => {
+      if (this.#stopped) return;
+      try {
+        await this.start();
+      } catch {
+        if (this.#stopped) return;
+        this.#options.log.warn("the hub does not answer yet; its accounts are compared again");
+        this.#cancelResync = this.#options.clock.after(RESYNC_RETRY_MS, () => this.#resync());
+      }
+    });
+  }
+
+  async #followConnection(): Promise<void> {
+    for await (const status of this.#options.system.status()) {
+      if (this.#stopped) return;
+      if (status.type === "reconnect") this.#resync();
+    }
+  }
+}

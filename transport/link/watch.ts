@@ -1,0 +1,156 @@
+/**
+ * Owns the knowledge of who is connected to the accounts of nodes, and the suspicion that follows from
+ * it. Fed by the hub's advisories and, after a start or a gap, by a list of what is connected.
+ *
+ * 1. A connection is told of at most once each way; after a gap the difference is told.
+ * 2. Credentials belong to one server: two live server names under one user key, or one name that is
+ *    taken over again and again, mean that somebody else holds them too.
+ * 3. A link that renews its credentials is not told as lost while it is away for the moment that takes.
+ */
+import type { CancelTimer, Clock } from "../../host/clock.ts";
+import type { NodeKey } from "../../protocol/ids.ts";
+import type { SystemConnection } from "./system-api.ts";
+
+/** How long a renewing link may be away before it counts as lost, in ms. */
+const RENEWAL_GRACE_MS = 3_000;
+/**
+ * A worker's own leaf takes over from itself when a cut left a dead connection on the hub's side: once,
+ * then the dead one is gone. Two holders of one key displace each other at every reconnect (0.5 s).
+ */
+const TAKEOVERS = 5;
+const TAKEOVER_WINDOW_MS = 20_000;
+
+export interface LinkConnection extends SystemConnection {
+  readonly account: NodeKey;
+}
+
+export type LinkEvent =
+  | { readonly type: "connected"; readonly connection: LinkConnection }
+  | {
+      readonly type: "disconnected";
+      readonly connection: LinkConnection;
+      /** Connections that the same user key still has. */
+      readonly remaining: number;
+      /** The hub's words, for example `Credentials Revoked`; empty when it was missed. */
+      readonly reason: string;
+    }
+  | { readonly type: "shared"; readonly account: NodeKey; readonly userKey: string };
+
+export interface LinkWatchOptions {
+  readonly clock: Clock;
+  /** Whether an account is a node's; connections of others are nobody's business here. */
+  readonly isNode: (account: string) => account is NodeKey;
+  /** Whether this node said that it is about to renew its link. */
+  readonly isRenewing: (account: NodeKey) => boolean;
+  readonly emit: (event: LinkEvent) => void;
+}
+
+export class LinkWatch {
+  readonly #options: LinkWatchOptions;
+  readonly #live = new Map<string, LinkConnection>();
+  /** Losses not told yet, by connection. */
+  readonly #withheld = new Map<string, { connection: LinkConnection; cancel: CancelTimer }>();
+  readonly #takeovers = new Map<string, number[]>();
+  /** What ended while a list was on its way: the list may still name it. */
+  #endedMeanwhile: Set<string> | null = null;
+
+  constructor(options: LinkWatchOptions) {
+    this.#options = options;
+  }
+
+  connections(account: NodeKey): LinkConnection[] {
+    return [...this.#live.values()].filter((connection) => connection.account === account);
+  }
+
+  connected(seen: SystemConnection): void {
+    const { account, userKey, id } = seen;
+    if (!this.#options.isNode(account) || this.#live.has(id)) return;
+    const connection: LinkConnection = { ...seen, account };
+    const others = this.#of(userKey);
+    this.#live.set(id, connection);
+    this.#settleWithheld(userKey);
+    this.#options.emit({ type: "connected", connection });
+    if (this.#isShared(connection, others)) {
+      this.#options.emit({ type: "shared", account, userKey });
+    }
+  }
+
+  disconnected(seen: SystemConnection, reason: string): void {
+    this.#endedMeanwhile?.add(seen.id);
+    const connection = this.#live.get(seen.id);
+    if (connection === undefined) return;
+    this.#live.delete(seen.id);
+    const alone = this.#of(connection.userKey).length === 0;
+    if (!alone || !this.#options.isRenewing(connection.account)) {
+      this.#tellLoss(connection, reason);
+      return;
+    }
+    const cancel = this.#options.clock.after(RENEWAL_GRACE_MS, () => {
+      this.#withheld.delete(connection.id);
+      this.#tellLoss(connection, reason);
+    });
+    this.#withheld.set(connection.id, { connection, cancel });
+  }
+
+  /** Takes the list that `list` fetches for the truth; advisories may come in while it is fetched. */
+  async reconcile(list: () => Promise<readonly SystemConnection[]>): Promise<void> {
+    const ended = new Set<string>();
+    this.#endedMeanwhile = ended;
+    const before = new Set(this.#live.keys());
+    try {
+      const now = (await list()).filter(({ id }) => !ended.has(id));
+      const present = new Set(now.map(({ id }) => id));
+      for (const id of before) {
+        const gone = present.has(id) ? undefined : this.#live.get(id);
+        if (gone !== undefined) this.disconnected(gone, "");
+      }
+      for (const connection of now) this.connected(connection);
+    } finally {
+      this.#endedMeanwhile = null;
+    }
+  }
+
+  stop(): void {
+    for (const { cancel } of this.#withheld.values()) cancel();
+    this.#withheld.clear();
+  }
+
+  #tellLoss(connection: LinkConnection, reason: string): void {
+    const remaining = this.#of(connection.userKey).length;
+    if (remaining === 0) this.#pruneTakeovers();
+    this.#options.emit({ type: "disconnected", connection, remaining, reason });
+  }
+
+  /** The link is back: its loss is nobody's business any more. */
+  #settleWithheld(userKey: string): void {
+    for (const [id, { connection, cancel }] of this.#withheld) {
+      if (connection.userKey !== userKey) continue;
+      cancel();
+      this.#withheld.delete(id);
+    }
+  }
+
+  #isShared(connection: LinkConnection, others: readonly LinkConnection[]): boolean {
+    if (others.length === 0) return false;
+    if (others.some(({ name }) => name !== connection.name)) return true;
+    const nowMs = this.#options.clock.monotonicMs();
+    const recent = (this.#takeovers.get(connection.userKey) ?? []).filter(
+      (atMs) => nowMs - atMs < TAKEOVER_WINDOW_MS,
+    );
+    recent.push(nowMs);
+    this.#takeovers.set(connection.userKey, recent);
+    return recent.length >= TAKEOVERS;
+  }
+
+  #pruneTakeovers(): void {
+    const nowMs = this.#options.clock.monotonicMs();
+    for (const [userKey, times] of this.#takeovers) {
+      if (times.every((atMs) => nowMs - atMs >= TAKEOVER_WINDOW_MS))
+        this.#takeovers.delete(userKey);
+    }
+  }
+
+  #of(userKey: string): LinkConnection[] {
+    return [...this.#live.values()].filter((connection) => connection.userKey === userKey);
+  }
+}
