@@ -93,7 +93,7 @@ export async function openDocuments<T>(options: DocumentsOptions<T>): Promise<Do
     num_replicas: replicas,
   };
   try {
-    const manager = await jetstreamManager(connection, { timeout: timeoutMs });
+    const manager = await jetstreamManager(connection, { timeout: timeoutMs, checkAPI: false });
     const config = await addStream(manager, settings);
     if (!keepsPromises(config, settings)) throw new LemonError("document_store_damaged");
     const client = jetstream(connection, { timeout: timeoutMs });

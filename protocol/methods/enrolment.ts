@@ -6,6 +6,16 @@ import { z } from "zod";
 import { method } from "../method.ts";
 import { nodeName } from "./nodes.ts";
 
+/** How the controller ends a node's `/ws` session. */
+export const NODE_CLOSE = {
+  /** A newer connection of the same node took its place; nothing is wrong. */
+  replaced: { code: 4001, reason: "replaced" },
+  /** The node was revoked or removed: only an operator brings it back. */
+  revoked: { code: 4003, reason: "revoked" },
+  /** A newer worker life serves the node: this one stops its children and ends. */
+  superseded: { code: 4004, reason: "superseded" },
+} as const;
+
 const timeMs = z.int().nonnegative();
 const summary = z.looseObject({});
 

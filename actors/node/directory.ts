@@ -1,0 +1,79 @@
+/**
+ * Owns the answer to "which node is that?", without waiting: the last durable record of each enrolled
+ * node, by id and by name. The registry alone changes it, after the change is durable.
+ *
+ * 1. Names are unique among the nodes that are not being removed.
+ * 2. A node being removed is found by its id alone, so that a removal can be repeated.
+ */
+import { LemonError } from "../../protocol/errors.ts";
+import type { NodeId } from "../../protocol/ids.ts";
+import { nodeName } from "../../protocol/methods/nodes.ts";
+import type { NodeRecord } from "./record.ts";
+
+export class Directory {
+  readonly #records = new Map<string, NodeRecord>();
+  readonly #idOf = new Map<string, NodeId>();
+
+  /** The enrolled nodes, sorted by name (code units: the same order everywhere). */
+  all(): NodeRecord[] {
+    return [...this.#records.values()]
+      .filter(({ removing }) => !removing)
+      .sort((a, b) => (a.name < b.name ? -1 : 1));
+  }
+
+  /** Those whose removal has begun. */
+  removing(): NodeRecord[] {
+    return [...this.#records.values()].filter(({ removing }) => removing);
+  }
+
+  /** By its exact durable id. */
+  find(nodeId: string): NodeRecord | null {
+    const record = this.#records.get(nodeId);
+    return record === undefined || record.removing ? null : record;
+  }
+
+  /** By its exact durable id, also while it is being removed. */
+  known(nodeId: string): NodeRecord | null {
+    return this.#records.get(nodeId) ?? null;
+  }
+
+  named(name: string): NodeRecord | null {
+    const nodeId = this.#idOf.get(name);
+    return nodeId === undefined ? null : this.find(nodeId);
+  }
+
+  /** The exact durable id and nothing else. Throws `node_not_found`. */
+  byId(nodeId: string): NodeRecord {
+    const record = this.find(nodeId);
+    if (record === null) throw new LemonError("node_not_found");
+    return record;
+  }
+
+  /** The exact durable id first, then the unique name. Throws `node_not_found`. */
+  resolve(selector: string): NodeRecord {
+    const exact = this.find(selector);
+    if (exact !== null) return exact;
+    const name = nodeName.safeParse(selector);
+    const record = name.success ? this.named(name.data) : null;
+    if (record === null) throw new LemonError("node_not_found");
+    return record;
+  }
+
+  clear(): void {
+    this.#records.clear();
+    this.#idOf.clear();
+  }
+
+  put(record: NodeRecord): void {
+    this.forget(record.nodeId);
+    this.#records.set(record.nodeId, record);
+    if (!record.removing) this.#idOf.set(record.name, record.nodeId);
+  }
+
+  forget(nodeId: string): void {
+    const known = this.#records.get(nodeId);
+    if (known === undefined) return;
+    this.#records.delete(nodeId);
+    if (this.#idOf.get(known.name) === nodeId) this.#idOf.delete(known.name);
+  }
+}

@@ -1,0 +1,167 @@
+/** Owns the methods by which a machine becomes a node and its workers come and go (control-plane-wire.md 2.5). */
+import { LemonError } from "../../protocol/errors.ts";
+import type { ParamsOf } from "../../protocol/methods.ts";
+import type { ActorRef } from "../../supervision/actor.ts";
+import type { Caller, MethodHandlers } from "../session/handler.ts";
+import type { Fleet } from "./fleet.ts";
+import type { PairingProtocol } from "./pairing.ts";
+import type { PairingRequest } from "./pairing-book.ts";
+import { type Opening, SESSION_TTL_MS } from "./record.ts";
+import type { NodeEvent } from "./sessions.ts";
+import type { WorkerSession } from "./worker-link.ts";
+
+export type EnrolmentMethod =
+  | "node.pair.request"
+  | "node.pair.list"
+  | "node.pair.approve"
+  | "node.pair.reject"
+  | "node.pair.verify"
+  | "connect.challenge"
+  | "node.link.open";
+
+export interface EnrolmentMethodsOptions {
+  readonly fleet: Fleet;
+  readonly pairing: ActorRef<PairingProtocol>;
+  readonly publish: (event: NodeEvent) => void;
+  /** What the answer of `node.link.open` names below the controller's own URL. */
+  readonly leafPath: string;
+}
+
+/** Pairing waits for the registry, which waits for its store; below a method's 30 s. */
+const DEADLINE = { deadlineMs: 25_000 } as const;
+
+export function enrolmentMethods(
+  options: EnrolmentMethodsOptions,
+): MethodHandlers<EnrolmentMethod> {
+  const { fleet, pairing, publish, leafPath } = options;
+
+  return {
+    "node.pair.request": async (params) => {
+      const request = await pairing.ask("request", params, DEADLINE);
+      const { pairingId, code, nodeType, nodeName, expiresAtMs } = request;
+      publish({
+        event: "node.pair.requested",
+        payload: { pairingId, code, nodeType, nodeName, expiresAtMs },
+      });
+      return { pairingId, code, expiresAtMs, summary: summary(request, { expiresAtMs }) };
+    },
+
+    "node.pair.list": async () => {
+      const waiting = await pairing.ask("list", null, DEADLINE);
+      return { requests: waiting.map(listed), summary: { requestCount: waiting.length } };
+    },
+
+    "node.pair.approve": async ({ pairingId }) => {
+      const approval = await pairing.ask("approve", { pairingId }, DEADLINE);
+      const { request, nodeId, recoveryToken, challenge, challengeExpiresAtMs, recovered } =
+        approval;
+      await fleet.ensure(nodeId);
+      publish({
+        event: "node.pair.resolved",
+        payload: { pairingId, nodeId, approved: true, rejected: false },
+      });
+      return {
+        nodeId,
+        ...(recoveryToken === null ? {} : { token: recoveryToken }),
+        challengeToken: challenge,
+        approved: true,
+        summary: summary(request, { nodeId, approved: true, recovered, challengeExpiresAtMs }),
+      };
+    },
+
+    "node.pair.reject": async ({ pairingId }) => {
+      const request = await pairing.ask("reject", { pairingId }, DEADLINE);
+      publish({
+        event: "node.pair.resolved",
+        payload: { pairingId, nodeId: null, approved: false, rejected: true },
+      });
+      return { pairingId, rejected: true, summary: summary(request, { rejected: true }) };
+    },
+
+    "node.pair.verify": async ({ code }) => {
+      const { request, status } = await pairing.ask("verify", { code }, DEADLINE);
+      const { pairingId } = request;
+      const valid = status !== "rejected";
+      return { valid, status, ...(valid ? { pairingId } : {}), summary: { valid, status } };
+    },
+
+    "connect.challenge": async ({ challenge }) => {
+      const { record, sessionToken } = await pairing.ask("redeem", { challenge }, DEADLINE);
+      const { nodeId, name: nodeName } = record;
+      return {
+        verified: true,
+        identity: { type: "node", nodeId, nodeName },
+        token: sessionToken,
+        summary: {
+          verified: true,
+          identityType: "node",
+          identityId: nodeId,
+          tokenTtlMs: SESSION_TTL_MS,
+        },
+      };
+    },
+
+    "node.link.open": async (params, caller) => {
+      const { nodeId, session } = sessionOf(caller);
+      const opened = await fleet.open(nodeId, openingOf(params), session);
+      // Only the local node's credentials have no end, and it opens no session.
+      if (opened.session === null || opened.linkExpiresAtMs === null) {
+        throw new LemonError("internal_error");
+      }
+      const { record, nodeKey, linkJwt, linkExpiresAtMs } = opened;
+      return {
+        nodeId,
+        nodeName: record.name,
+        nodeKey,
+        generation: record.generation,
+        linkJwt,
+        linkExpiresAtMs,
+        leafPath,
+        sessionToken: opened.session.token,
+        sessionTokenExpiresAtMs: opened.session.expiresAtMs,
+        registeredStoreId: record.store?.id ?? null,
+        registeredStoreSequence: record.store?.sequence ?? null,
+      };
+    },
+  };
+}
+
+function sessionOf(caller: Caller): { nodeId: WorkerNodeId; session: WorkerSession } {
+  if (caller.node === null) throw new LemonError("forbidden");
+  const { connectionId, closed, close } = caller;
+  const { nodeId, sessionGeneration } = caller.node;
+  return { nodeId, session: { connectionId, sessionGeneration, closed, close } };
+}
+type WorkerNodeId = NonNullable<Caller["node"]>["nodeId"];
+
+function openingOf(params: ParamsOf<"node.link.open">): Opening {
+  const { linkKey, sealKey, serverName, lemonVersion, capabilities } = params;
+  return {
+    linkKey,
+    sealKey,
+    serverName,
+    lemonVersion,
+    capabilities,
+    storeId: params.storeId ?? null,
+    storeSequence: params.storeSequence ?? null,
+  };
+}
+
+function listed({
+  pairingId,
+  code,
+  nodeType,
+  nodeName,
+  capabilities,
+  expiresAtMs,
+  createdAtMs,
+}: PairingRequest) {
+  return { pairingId, code, nodeType, nodeName, capabilities, expiresAtMs, createdAtMs };
+}
+
+function summary(
+  { pairingId, nodeType, capabilities }: PairingRequest,
+  more: Readonly<Record<string, unknown>>,
+): Record<string, unknown> {
+  return { pairingId, nodeType, capabilityCount: Object.keys(capabilities).length, ...more };
+}

@@ -1,0 +1,137 @@
+/**
+ * Owns the node actors, and the way from a node's id to the one that serves it.
+ *
+ * 1. Every enrolled node has one actor, under one supervisor; a removed node has none.
+ * 2. What is begun is completed at the next start: removals, and accounts that no record names.
+ */
+import type { Logger } from "pino";
+import { LemonError } from "../../protocol/errors.ts";
+import type { NodeId, NodeKey } from "../../protocol/ids.ts";
+import type { ActorRef, SupervisorRef } from "../../supervision/actor.ts";
+import type { Directory } from "./directory.ts";
+import type { LinkAccounts, LinkCalls, LinkEvent } from "./link.ts";
+import { type LiveNode, type NodeCall, type NodeProtocol, nodeSpec } from "./node.ts";
+import type { NodeRecord, Opening } from "./record.ts";
+import type { RegistryProtocol } from "./registry.ts";
+import type { Secrets } from "./secrets.ts";
+import type { OpenedLink, WorkerSession } from "./worker-link.ts";
+
+/** A change of credentials: some hub round trips of up to 5 s each; below a method's 30 s. */
+const CHANGE_DEADLINE = { deadlineMs: 28_000 } as const;
+/** How much longer than the call itself its asker waits (control-plane-wire.md 5.4), in ms. */
+const AWAIT_GRACE_MS = 1_000;
+const NOT_SEEN: LiveNode = { status: "offline", lastSeenMs: null, ping: null };
+
+export interface FleetOptions {
+  /** The node actors are its children. */
+  readonly supervisor: SupervisorRef;
+  readonly registry: ActorRef<RegistryProtocol>;
+  readonly directory: Directory;
+  readonly accounts: LinkAccounts;
+  readonly calls: LinkCalls;
+  readonly secrets: Secrets;
+  readonly log: Logger;
+}
+
+export class Fleet {
+  readonly #options: FleetOptions;
+  readonly #actors = new Map<NodeId, Promise<ActorRef<NodeProtocol>>>();
+  readonly #live = new Map<NodeId, LiveNode>();
+
+  constructor(options: FleetOptions) {
+    this.#options = options;
+  }
+
+  /** Starts an actor for every enrolled node, then completes what an earlier life left undone. */
+  async start(): Promise<void> {
+    const { directory } = this.#options;
+    await Promise.all(directory.all().map(({ nodeId }) => this.ensure(nodeId)));
+    await this.#completeRemovals();
+    await this.#removeOrphans();
+  }
+
+  async ensure(nodeId: NodeId): Promise<void> {
+    await this.#actor(nodeId);
+  }
+
+  live(nodeId: NodeId): LiveNode {
+    return this.#live.get(nodeId) ?? NOT_SEEN;
+  }
+
+  async open(nodeId: NodeId, opening: Opening, session: WorkerSession | null): Promise<OpenedLink> {
+    this.#options.directory.byId(nodeId);
+    const actor = await this.#actor(nodeId);
+    return await actor.ask("open", { opening, session }, CHANGE_DEADLINE);
+  }
+
+  async call(nodeId: NodeId, call: NodeCall): Promise<unknown> {
+    const actor = await this.#actor(nodeId);
+    return await actor.ask("call", call, { deadlineMs: call.deadlineMs + AWAIT_GRACE_MS });
+  }
+
+  async revoke(nodeId: NodeId): Promise<void> {
+    const actor = await this.#actor(nodeId);
+    await actor.ask("revoke", null, CHANGE_DEADLINE);
+  }
+
+  /** Repeated after a failure, it completes what is left to do. */
+  async remove(nodeId: NodeId): Promise<void> {
+    const actor = await this.#actor(nodeId);
+    await actor.ask("remove", null, CHANGE_DEADLINE);
+    await actor.stop();
+    this.#actors.delete(nodeId);
+    this.#live.delete(nodeId);
+  }
+
+  /** What the hub sees; of no account of ours, it is dropped. */
+  linkEvent(event: LinkEvent): void {
+    const account = event.type === "shared" ? event.account : event.connection.account;
+    const record = this.#options.directory.all().find(({ nodeKey }) => nodeKey === account);
+    if (record === undefined) return;
+    const tell = (actor: ActorRef<NodeProtocol>): void => actor.tell("linkEvent", event);
+    // An actor that is down asks the hub itself when it is back.
+    this.#actors
+      .get(record.nodeId)
+      ?.then(tell)
+      .catch(() => undefined);
+  }
+
+  #actor(nodeId: NodeId): Promise<ActorRef<NodeProtocol>> {
+    const known = this.#actors.get(nodeId);
+    if (known !== undefined) return known;
+    const { supervisor } = this.#options;
+    const onLive = (live: LiveNode): void => void this.#live.set(nodeId, live);
+    const started = supervisor.startActor(nodeSpec({ ...this.#options, nodeId, onLive }));
+    this.#actors.set(nodeId, started);
+    started.catch(() => this.#actors.delete(nodeId));
+    return started;
+  }
+
+  async #completeRemovals(): Promise<void> {
+    for (const { nodeId } of this.#options.directory.removing()) {
+      await this.#try("a node's removal is not complete yet", () => this.remove(nodeId));
+    }
+  }
+
+  /** An account that was made and never written down: nobody holds credentials of it. */
+  async #removeOrphans(): Promise<void> {
+    const { directory, accounts } = this.#options;
+    const records: NodeRecord[] = [...directory.all(), ...directory.removing()];
+    const named = new Set<NodeKey | null>(records.flatMap((r) => [r.nodeKey, r.storeKey]));
+    for (const account of accounts.nodes().filter((key) => !named.has(key))) {
+      await this.#try("an account without a node is not removed yet", () =>
+        accounts.remove(account),
+      );
+    }
+  }
+
+  /** The hub may be away; the next start, or the hub's keeper, tries again. */
+  async #try(failed: string, work: () => Promise<void>): Promise<void> {
+    try {
+      await work();
+    } catch (error) {
+      if (!(error instanceof LemonError)) throw error;
+      this.#options.log.warn({ code: error.code }, failed);
+    }
+  }
+}

@@ -1,0 +1,15 @@
+/** Owns what this room needs of the node link: the parts of `transport/` that it uses, and no more. */
+import type { HubLink } from "../../transport/link/hub.ts";
+import type { CallOptions, RpcCaller } from "../../transport/rpc/caller.ts";
+
+export type LinkCall = CallOptions;
+export type { LinkEvent } from "../../transport/link/watch.ts";
+
+/** Accounts and credentials on the hub, and who is connected to it. */
+export type LinkAccounts = Pick<
+  HubLink,
+  "provision" | "issue" | "revoke" | "remove" | "nodes" | "connections"
+>;
+
+/** Calls over the links. */
+export type LinkCalls = Pick<RpcCaller, "call" | "settleNode">;

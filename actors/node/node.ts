@@ -1,0 +1,253 @@
+/**
+ * Owns one enrolled node while the controller runs: whether it answers, what its present worker life
+ * can do, the calls to it, and the turns in which its lives and credentials change.
+ *
+ * 1. Calls never wait for a change of credentials; changes run one at a time, in the order asked for.
+ * 2. A call goes to the worker life that was current when it was made, or nowhere.
+ * 3. A life that ended, and a link that was cut, settle the calls under way at once, as uncertain.
+ */
+import type { Logger } from "pino";
+import type { Clock } from "../../host/clock.ts";
+import { LemonError } from "../../protocol/errors.ts";
+import type { NodeId } from "../../protocol/ids.ts";
+import { NODE_PING, type NodePing, nodePing } from "../../protocol/node-link.ts";
+import {
+  type ActorContext,
+  type ActorRef,
+  type ActorSpec,
+  type Behaviour,
+  later,
+} from "../../supervision/actor.ts";
+import type { Directory } from "./directory.ts";
+import type { LinkAccounts, LinkCall, LinkCalls, LinkEvent } from "./link.ts";
+import { PING_DEADLINE_MS, Presence, type Status } from "./presence.ts";
+import { type NodeRecord, type Opening, storeSeen } from "./record.ts";
+import type { RegistryProtocol } from "./registry.ts";
+import type { Secrets } from "./secrets.ts";
+import { Turns } from "./turns.ts";
+import { type OpenedLink, WorkerLink, type WorkerSession } from "./worker-link.ts";
+
+/** What is known of a node beyond its record. */
+export interface LiveNode {
+  readonly status: Status;
+  /** Unix ms of its last answer in this controller's life. */
+  readonly lastSeenMs: number | null;
+  /** Facts of its last answer; null while it is not online. */
+  readonly ping: NodePing | null;
+}
+
+/** A call, but for what the node actor knows: the account and the worker life. */
+export interface NodeCall extends Readonly<Omit<LinkCall, "generation">> {
+  /** The capability that the live worker must offer at version 1; null asks for none. */
+  readonly capability: string | null;
+}
+
+export type NodeProtocol = {
+  /** Errors: those of `WorkerLink.open`. */
+  open: (ask: { readonly opening: Opening; readonly session: WorkerSession | null }) => OpenedLink;
+  /**
+   * The node's answer, as plain data. Errors: `node_offline`, `capability_missing` (nothing was sent);
+   * the node's own and those of `LinkCalls`.
+   */
+  call: (call: NodeCall) => unknown;
+  revoke: (ask: null) => NodeRecord;
+  remove: (ask: null) => null;
+  linkEvent: (event: LinkEvent) => void;
+};
+
+export interface NodeOptions {
+  readonly nodeId: NodeId;
+  readonly registry: ActorRef<RegistryProtocol>;
+  readonly directory: Directory;
+  readonly accounts: LinkAccounts;
+  readonly calls: LinkCalls;
+  readonly secrets: Secrets;
+  readonly onLive: (live: LiveNode) => void;
+}
+
+/** How often a growing store is written down while the node stays online. */
+const SEEN_EVERY_MS = 60_000;
+const REGISTRY_DEADLINE = { deadlineMs: 20_000 } as const;
+/** Whose turn a ping takes among the callers. */
+const PING_CALLER = "presence";
+
+export function nodeSpec(options: NodeOptions): ActorSpec<NodeProtocol> {
+  return {
+    id: options.nodeId,
+    kind: "node",
+    restart: "permanent",
+    start: (context) => new Node(options, context).behaviour,
+  };
+}
+
+class Node {
+  readonly #options: NodeOptions;
+  readonly #clock: Clock;
+  readonly #log: Logger;
+  readonly #turns = new Turns();
+  readonly #presence: Presence;
+  readonly #link: WorkerLink;
+  #status: Status = "offline";
+  #lastSeenMs: number | null = null;
+  /** The newest facts it told in this controller's life. */
+  #lastPing: NodePing | null = null;
+  #writtenAtMs: number;
+
+  constructor(options: NodeOptions, { clock, log }: ActorContext<NodeProtocol>) {
+    this.#options = options;
+    this.#clock = clock;
+    this.#log = log;
+    this.#writtenAtMs = clock.monotonicMs();
+    this.#presence = new Presence({
+      clock,
+      ping: () => this.#ping(),
+      onChange: (status, ping) => this.#changed(status, ping),
+    });
+    this.#link = new WorkerLink({
+      ...options,
+      clock,
+      onLifeEnded: () => {
+        this.#presence.end();
+        this.#settleCalls();
+      },
+      onLifeBegun: () => this.#presence.begin("offline"),
+    });
+    options.onLive({ status: "offline", lastSeenMs: null, ping: null });
+    if (this.#record?.life) this.#presence.begin("unknown");
+    // A crash may have come between a retirement and its cut.
+    void this.#turns.take(() => this.#link.cutRetired()).catch(() => undefined);
+  }
+
+  readonly behaviour: Behaviour<NodeProtocol> = {
+    handlers: {
+      open: ({ opening, session }) =>
+        later(
+          this.#turns.take(async () => {
+            const opened = await this.#link.open(opening, session);
+            this.#presence.expect();
+            return opened;
+          }),
+        ),
+      call: (call) => later(this.#call(call)),
+      revoke: () => later(this.#turns.take(() => this.#link.revoke())),
+      remove: () =>
+        later(
+          this.#turns.take(async () => {
+            await this.#link.remove();
+            return null;
+          }),
+        ),
+      linkEvent: (event) => this.#linkEvent(event),
+    },
+    stop: () => {
+      this.#presence.end();
+      this.#settleCalls();
+    },
+  };
+
+  get #record(): NodeRecord | null {
+    return this.#options.directory.find(this.#options.nodeId);
+  }
+
+  async #call({ capability, ...call }: NodeCall): Promise<unknown> {
+    const { nodeKey, life, generation, revoked } = this.#options.directory.byId(
+      this.#options.nodeId,
+    );
+    if (revoked) {
+      throw new LemonError("node_offline", {
+        message: "The node is revoked; nothing was delivered",
+        retrySafe: false,
+      });
+    }
+    if (nodeKey === null || life === null || this.#presence.status === "offline") {
+      throw new LemonError("node_offline");
+    }
+    if (capability !== null && !offers(life.capabilities, capability)) {
+      throw new LemonError("capability_missing");
+    }
+    try {
+      const answer = await this.#options.calls.call(nodeKey, { ...call, generation });
+      this.#presence.answered();
+      return answer;
+    } catch (error) {
+      // Nobody took it: whoever asks next is told so at once.
+      if (error instanceof LemonError && error.code === "node_offline") this.#presence.gone();
+      throw error;
+    }
+  }
+
+  async #ping(): Promise<NodePing> {
+    const record = this.#record;
+    if (record === null || record.nodeKey === null) throw new LemonError("node_offline");
+    const answer = await this.#options.calls.call(record.nodeKey, {
+      method: NODE_PING,
+      params: {},
+      generation: record.generation,
+      deadlineMs: PING_DEADLINE_MS,
+      mutation: false,
+      caller: PING_CALLER,
+    });
+    const read = nodePing.safeParse(answer);
+    if (!read.success) throw new LemonError("invalid_remote_payload");
+    return read.data;
+  }
+
+  #linkEvent(event: LinkEvent): void {
+    const linkKey = this.#record?.life?.linkKey;
+    if (linkKey === undefined) return;
+    if (event.type === "shared") {
+      if (event.userKey !== linkKey) return;
+      this.#log.warn("a worker's link credentials are in other hands; the life is ended");
+      void this.#turns.take(() => this.#link.retire(linkKey)).catch(() => undefined);
+    } else if (event.connection.userKey !== linkKey) {
+      // The link of an earlier life says nothing about this one.
+    } else if (event.type === "connected") {
+      this.#presence.expect();
+    } else if (event.remaining === 0) {
+      this.#presence.gone();
+      this.#settleCalls();
+    }
+  }
+
+  #settleCalls(): void {
+    const { calls, directory, nodeId } = this.#options;
+    const nodeKey = directory.known(nodeId)?.nodeKey ?? null;
+    if (nodeKey !== null) calls.settleNode(nodeKey, "link_lost");
+  }
+
+  #changed(status: Status, ping: NodePing | null): void {
+    const wentAway = this.#status === "online" && status !== "online";
+    this.#status = status;
+    if (ping !== null) {
+      this.#lastSeenMs = this.#clock.nowMs();
+      this.#lastPing = ping;
+    }
+    this.#options.onLive({ status, lastSeenMs: this.#lastSeenMs, ping });
+    this.#writeDown(wentAway);
+  }
+
+  /** What pings told is volatile, but for what the next controller, or a restored store, must not miss. */
+  #writeDown(wentAway: boolean): void {
+    const { registry, nodeId } = this.#options;
+    const record = this.#record;
+    const ping = this.#lastPing;
+    if (record === null || ping === null || this.#lastSeenMs === null) return;
+    const { storeId, storeSequence } = ping;
+    const nowMs = this.#clock.monotonicMs();
+    const grew = storeSeen(record, storeId, storeSequence) !== record;
+    const due = record.store === null || nowMs - this.#writtenAtMs >= SEEN_EVERY_MS;
+    if (!wentAway && !(grew && due)) return;
+    this.#writtenAtMs = nowMs;
+    const seen = { nodeId, lastSeenMs: this.#lastSeenMs, storeId, storeSequence };
+    // A write that fails is made up for by the next one.
+    registry.ask("seen", seen, REGISTRY_DEADLINE).catch(() => undefined);
+  }
+}
+
+/** Whether a worker life declares version 1 of a method. */
+function offers(capabilities: NodeRecord["capabilities"], method: string): boolean {
+  const declared = Object.hasOwn(capabilities, method) ? capabilities[method] : undefined;
+  return (
+    typeof declared === "object" && declared !== null && Reflect.get(declared, "version") === 1
+  );
+}

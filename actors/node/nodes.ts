@@ -1,0 +1,142 @@
+/**
+ * The door of the controller's knowledge of its fleet: enrolment, presence, credentials, calls.
+ *
+ *   /nodes            one_for_one
+ *     registry        the only writer of node records
+ *     pairing         requests, codes and challenges, in memory
+ *     enrolled        one_for_one: one actor a node
+ */
+import { randomUUID } from "node:crypto";
+import type { Logger } from "pino";
+import type { NodeId } from "../../protocol/ids.ts";
+import { NODE_CLOSE } from "../../protocol/methods/enrolment.ts";
+import { nodeName } from "../../protocol/methods/nodes.ts";
+import type { SupervisorRef } from "../../supervision/actor.ts";
+import type { Documents, DocumentsOptions } from "../../transport/documents.ts";
+import type { SessionTokens } from "../session/authenticate.ts";
+import type { MethodHandlers } from "../session/handler.ts";
+import { Directory } from "./directory.ts";
+import { type EnrolmentMethod, enrolmentMethods } from "./enrolment-methods.ts";
+import { Fleet } from "./fleet.ts";
+import { type FleetMethod, fleetMethods } from "./fleet-methods.ts";
+import type { LinkAccounts, LinkCalls, LinkEvent } from "./link.ts";
+import { pairingSpec } from "./pairing.ts";
+import { type ProcessMethod, processMethods } from "./process-methods.ts";
+import { type NodeRecord, nodeRecord, type Opening } from "./record.ts";
+import { registrySpec } from "./registry.ts";
+import { type Secrets, systemSecrets } from "./secrets.ts";
+import type { EndSessions, NodeEvent } from "./sessions.ts";
+import { type NodeTree, nodeTrees } from "./trees.ts";
+import type { OpenedLink } from "./worker-link.ts";
+
+/** Where node records lie: for `openDocuments`, with the controller's connection. */
+export const NODE_DOCUMENTS: Pick<DocumentsOptions<NodeRecord>, "bucket" | "parse"> = {
+  bucket: "lemon-nodes",
+  parse: (stored) => nodeRecord.parse(stored),
+};
+
+/** What a local node is of. */
+const LOCAL_TYPE = "coding_agent";
+const REGISTRY_DEADLINE = { deadlineMs: 20_000 } as const;
+
+export interface NodesOptions {
+  /** Where the supervisor of this room is started, under the id `nodes`. */
+  readonly parent: SupervisorRef;
+  readonly documents: Documents<NodeRecord>;
+  readonly accounts: LinkAccounts;
+  readonly calls: LinkCalls;
+  readonly log: Logger;
+  readonly endSessions: EndSessions;
+  readonly publish: (event: NodeEvent) => void;
+  /** Where leafs connect below the controller's own URL. Default: right there. */
+  readonly leafPath?: string;
+  readonly secrets?: Secrets;
+}
+
+export type NodeMethod = FleetMethod | ProcessMethod | EnrolmentMethod;
+
+export interface Nodes {
+  readonly methods: MethodHandlers<NodeMethod>;
+  readonly sessionTokens: SessionTokens;
+  /** What the hub's link tells (`HubLinkOptions.onEvent`). */
+  linkEvent(event: LinkEvent): void;
+  /**
+   * The node inside this process: enrolled on the first start, the same ever after, whatever it was
+   * renamed to. Errors: `node_name_in_use`.
+   */
+  enrolLocal(local: { readonly name: string }): Promise<NodeRecord>;
+  /** `node.link.open` for the local node, which has no session. Errors: as there. */
+  openLocal(nodeId: NodeId, opening: Opening): Promise<OpenedLink>;
+  /** The trees of the nodes that are not offline, or of one (id or name). Errors: `node_not_found`. */
+  trees(selector?: string): Promise<NodeTree[]>;
+}
+
+/** Resolves when every enrolled node has its actor. Errors: those of `Documents`. */
+export async function openNodes(options: NodesOptions): Promise<Nodes> {
+  const { parent, documents, endSessions, publish, leafPath = "" } = options;
+  const secrets = options.secrets ?? systemSecrets;
+  const directory = new Directory();
+  const room = await parent.startSupervisor({
+    id: "nodes",
+    strategy: "one_for_one",
+    restart: "permanent",
+    intensity: { restarts: 10, windowMs: 60_000 },
+    backoff: { firstMs: 100, maxMs: 5_000, resetAfterMs: 30_000 },
+  });
+  const registry = await room.startActor(
+    registrySpec({
+      documents,
+      directory,
+      onSessionReplaced: (nodeId, generation) =>
+        endSessions(nodeId, generation, NODE_CLOSE.replaced),
+    }),
+  );
+  const pairing = await room.startActor(pairingSpec({ registry, directory, secrets }));
+  const supervisor = await room.startSupervisor({
+    id: "enrolled",
+    strategy: "one_for_one",
+    restart: "permanent",
+    // For all nodes together: what shakes many at once (a hub that went away) must not end them all.
+    intensity: { restarts: 100, windowMs: 60_000 },
+    backoff: { firstMs: 100, maxMs: 5_000, resetAfterMs: 30_000 },
+    stopOrder: "together",
+  });
+  const fleet = new Fleet({ ...options, supervisor, registry, directory, secrets });
+  await fleet.start();
+
+  return {
+    methods: {
+      ...fleetMethods({ fleet, directory, registry, endSessions }),
+      ...processMethods({ fleet, directory }),
+      ...enrolmentMethods({ fleet, pairing, publish, leafPath }),
+    },
+    sessionTokens: {
+      identify: (token) => registry.ask("identify", { token }, REGISTRY_DEADLINE),
+    },
+    linkEvent: (event) => fleet.linkEvent(event),
+    async enrolLocal({ name }) {
+      const known = directory.all().find(({ local }) => local);
+      const record =
+        known ??
+        (await registry.ask(
+          "enrol",
+          {
+            enrolment: {
+              nodeId: randomUUID() as NodeId,
+              name: nodeName.parse(name),
+              type: LOCAL_TYPE,
+              capabilities: {},
+              recoveryHash: null,
+              local: true,
+            },
+            held: new Set(),
+          },
+          REGISTRY_DEADLINE,
+        ));
+      await fleet.ensure(record.nodeId);
+      return record;
+    },
+    openLocal: (nodeId, opening) => fleet.open(nodeId, opening, null),
+    trees: (selector) => nodeTrees(fleet, directory, selector),
+  };
+}

@@ -1,0 +1,222 @@
+/**
+ * Owns how a machine becomes a node, up to its first session token (control-plane-wire.md 2.5).
+ *
+ * 1. All of it is in memory; a controller that restarts has forgotten it, and the machine asks again.
+ * 2. Which durable id a request is for is settled when it is made: approving it again, after whatever
+ *    failure, never makes a second node.
+ * 3. A challenge is worth one session, and nothing once its node was cut off.
+ */
+import { randomUUID } from "node:crypto";
+import { LemonError } from "../../protocol/errors.ts";
+import type { NodeId } from "../../protocol/ids.ts";
+import type { ParamsOf } from "../../protocol/methods.ts";
+import type { ActorRef, ActorSpec, Handlers } from "../../supervision/actor.ts";
+import type { Directory } from "./directory.ts";
+import { type Entry, PairingBook, type PairingRequest } from "./pairing-book.ts";
+import { isUnclaimed, type NodeRecord } from "./record.ts";
+import type { RegistryProtocol } from "./registry.ts";
+import { type Secrets, sameHash, sha256 } from "./secrets.ts";
+
+/** One change of the registry, with the reading back that a silent store needs. */
+const REGISTRY_DEADLINE = { deadlineMs: 20_000 } as const;
+
+export interface Approval {
+  readonly request: PairingRequest;
+  readonly nodeId: NodeId;
+  /** Given out once; null when the node came back by it, or when it was given out before. */
+  readonly recoveryToken: string | null;
+  readonly challenge: string;
+  readonly challengeExpiresAtMs: number;
+  /** The node was enrolled before this approval. */
+  readonly recovered: boolean;
+}
+
+export type PairingProtocol = {
+  /**
+   * Errors: `node_name_in_use`; `rate_limited`; for a node that comes back also `node_not_found`,
+   * `node_revoked`, `forbidden` (a wrong recovery token).
+   */
+  request: (ask: ParamsOf<"node.pair.request">) => PairingRequest;
+  /** Those that wait, oldest first. */
+  list: (ask: null) => readonly PairingRequest[];
+  /** Errors: `pairing_not_found`, `pairing_not_pending`, `pairing_expired`, and those of `request`. */
+  approve: (ask: { readonly pairingId: string }) => Approval;
+  /** Errors: `pairing_not_found`, `pairing_not_pending`, `pairing_expired`. */
+  reject: (ask: { readonly pairingId: string }) => PairingRequest;
+  /** Errors: `pairing_not_found`, `pairing_expired`. */
+  verify: (ask: { readonly code: string }) => Pick<Entry, "request" | "status">;
+  /** Takes the challenge for a session token. Errors: `unauthorized`. */
+  redeem: (ask: { readonly challenge: string }) => {
+    readonly record: NodeRecord;
+    readonly sessionToken: string;
+  };
+};
+
+export interface PairingOptions {
+  readonly registry: ActorRef<RegistryProtocol>;
+  readonly directory: Directory;
+  readonly secrets: Secrets;
+}
+
+export function pairingSpec(options: PairingOptions): ActorSpec<PairingProtocol> {
+  return {
+    id: "pairing",
+    kind: "node-pairing",
+    restart: "permanent",
+    start: ({ clock }) => ({
+      handlers: handlers(options, new PairingBook(clock, options.secrets)),
+    }),
+  };
+}
+
+function handlers(
+  { registry, directory, secrets }: PairingOptions,
+  book: PairingBook,
+): Handlers<PairingProtocol> {
+  const paired = (nodeId: string): NodeRecord => {
+    const record = directory.find(nodeId);
+    if (record !== null) return record;
+    throw new LemonError("node_not_found", { message: "Paired node was not found" });
+  };
+
+  const openEntry = (pairingId: string): Entry => {
+    const entry = book.byId(pairingId);
+    if (entry === null) throw new LemonError("pairing_not_found");
+    if (entry.status === "rejected") throw new LemonError("pairing_not_pending");
+    if (book.isOver(entry)) throw new LemonError("pairing_expired");
+    return entry;
+  };
+
+  /** A machine that is new here. */
+  const requestNew = (ask: ParamsOf<"node.pair.request">): Entry => {
+    const { nodeName, nodeType, capabilities = {} } = ask;
+    const holder = directory.named(nodeName);
+    if (holder !== null && (!isUnclaimed(holder) || book.heldNodes().has(holder.nodeId))) {
+      throw new LemonError("node_name_in_use");
+    }
+    const nodeId = randomUUID() as NodeId;
+    return book.open({ nodeType, nodeName, capabilities }, { kind: "new" }, nodeId);
+  };
+
+  /** A machine that was here before. Its name and type stay; `node.rename` gives another name. */
+  const requestAgain = (ask: ParamsOf<"node.pair.request">, nodeId: string): Entry => {
+    const record = paired(nodeId);
+    const { name: nodeName, type: nodeType } = record;
+    const asked = { nodeType, nodeName, capabilities: ask.capabilities ?? record.capabilities };
+    if (ask.repair === true) return book.open(asked, { kind: "repair" }, record.nodeId);
+    if (ask.recoveryToken === undefined) {
+      throw new LemonError("invalid_params", {
+        message: "Missing one of: recoveryToken or repair",
+      });
+    }
+    const tokenHash = sha256(ask.recoveryToken);
+    refuseWrongRecovery(record, tokenHash);
+    return book.open(asked, { kind: "recovery", tokenHash }, record.nodeId);
+  };
+
+  /** What the first approval of a request does. */
+  const grant = async (
+    entry: Entry,
+  ): Promise<{ readonly record: NodeRecord; readonly recoveryToken: string | null }> => {
+    const { claim, nodeId, request } = entry;
+    if (claim.kind === "recovery") {
+      const record = paired(nodeId);
+      refuseWrongRecovery(record, claim.tokenHash);
+      return { record, recoveryToken: null };
+    }
+    const recoveryToken = secrets.token();
+    const recoveryHash = sha256(recoveryToken);
+    if (claim.kind === "repair") {
+      paired(nodeId);
+      const ask = { nodeId, recoveryHash };
+      const record = await registry.ask("setRecovery", ask, REGISTRY_DEADLINE);
+      return { record, recoveryToken };
+    }
+    const { nodeName: name, nodeType: type, capabilities } = request;
+    const enrolment = { nodeId, name, type, capabilities, recoveryHash, local: false };
+    const ask = { enrolment, held: book.heldNodes() };
+    const record = await registry.ask("enrol", ask, REGISTRY_DEADLINE);
+    return { record, recoveryToken };
+  };
+
+  return {
+    request: (ask) =>
+      (ask.nodeId === undefined ? requestNew(ask) : requestAgain(ask, ask.nodeId)).request,
+
+    list: () => book.waiting().map(({ request }) => request),
+
+    async approve({ pairingId }) {
+      const entry = openEntry(pairingId);
+      const again = entry.status === "approved";
+      const { record, recoveryToken } = again
+        ? { record: paired(entry.nodeId), recoveryToken: null }
+        : await grant(entry);
+      entry.nodeId = record.nodeId;
+      entry.status = "approved";
+      const { challenge, expiresAtMs } = book.giveChallenge(entry, record.revocations);
+      return {
+        request: entry.request,
+        nodeId: record.nodeId,
+        recoveryToken,
+        challenge,
+        challengeExpiresAtMs: expiresAtMs,
+        recovered: again || entry.claim.kind !== "new",
+      };
+    },
+
+    reject({ pairingId }) {
+      const entry = openEntry(pairingId);
+      if (entry.status !== "pending") throw new LemonError("pairing_not_pending");
+      entry.status = "rejected";
+      return entry.request;
+    },
+
+    verify({ code }) {
+      const entry = book.byCode(code);
+      if (entry === null) {
+        throw new LemonError("pairing_not_found", { message: "Invalid pairing code" });
+      }
+      if (book.isOver(entry)) {
+        throw new LemonError("pairing_expired", { message: "Pairing code has expired" });
+      }
+      return { request: entry.request, status: entry.status };
+    },
+
+    async redeem({ challenge }) {
+      const found = book.takeChallenge(challenge);
+      if (found === null) throw invalidChallenge();
+      const { entry, taken, expired } = found;
+      if (expired) throw new LemonError("unauthorized", { message: "Challenge expired" });
+      const sessionToken = secrets.token();
+      const ask = {
+        nodeId: entry.nodeId,
+        revocations: taken.revocations,
+        tokenHash: sha256(sessionToken),
+      };
+      try {
+        const record = await registry.ask("beginSession", ask, REGISTRY_DEADLINE);
+        return { record, sessionToken };
+      } catch (error) {
+        if (!(error instanceof LemonError)) throw error;
+        // Removed or cut off since: what was granted before is void.
+        if (error.code === "node_not_found" || error.code === "node_revoked") {
+          throw invalidChallenge();
+        }
+        // Nothing was done, so nothing is spent: the same request may come again.
+        if (error.retrySafe) book.putBack(entry, taken);
+        throw error;
+      }
+    },
+  };
+}
+
+function refuseWrongRecovery(record: NodeRecord, tokenHash: string): void {
+  if (record.revoked) throw new LemonError("node_revoked");
+  if (record.recoveryHash === null || !sameHash(record.recoveryHash, tokenHash)) {
+    throw new LemonError("forbidden", { message: "Recovery token is invalid" });
+  }
+}
+
+function invalidChallenge(): LemonError {
+  return new LemonError("unauthorized", { message: "Invalid challenge" });
+}

@@ -1,0 +1,216 @@
+/**
+ * Owns native processes as a `/ws` client asks for them: from base64 to the worker's bytes and back, and
+ * what a failure on the way says (node-host-io.md, "Receipt meaning and reconciliation").
+ *
+ * 1. Only the exact durable id names the destination: a name can pass to another node, and its answer
+ *    would then be a false absence.
+ * 2. A receipt is believed only when it is one, and is the asked node's about the asked process.
+ * 3. What may have happened is said with the id and the read that settles it, and is never tried again
+ *    here. A failed read is an error, never an absence.
+ */
+import { type ErrorDetails, LemonError } from "../../protocol/errors.ts";
+import type { ConnectionId, NodeId, ProcessId } from "../../protocol/ids.ts";
+import {
+  nodeProcessCancel,
+  nodeProcessGet,
+  nodeProcessRun,
+} from "../../protocol/methods/process.ts";
+import type { ResultOf } from "../../protocol/methods.ts";
+import {
+  PROCESS_BOUNDS,
+  type ProcessIdRequest,
+  type ProcessReceipt,
+  type ProcessRunRequest,
+  processReceipt,
+} from "../../protocol/process.ts";
+import type { MethodHandlers } from "../session/handler.ts";
+import type { Directory } from "./directory.ts";
+import type { Fleet } from "./fleet.ts";
+
+export type ProcessMethod = "node.process.run" | "node.process.get" | "node.process.cancel";
+
+export interface ProcessMethodsOptions {
+  readonly fleet: Fleet;
+  readonly directory: Directory;
+}
+
+/** Ids, state and framing of a receipt, beside its outputs. */
+const RECEIPT_OVERHEAD_BYTES = 1_024;
+
+/** One call to a destination. */
+interface Asked {
+  readonly method: ProcessMethod;
+  readonly mutation: boolean;
+  readonly params: ProcessRunRequest | ProcessIdRequest;
+  readonly deadlineMs: number;
+  /** The most that stdout and stderr may hold together. */
+  readonly outputBytes: number;
+  readonly caller: ConnectionId;
+}
+
+type Existing = ResultOf<"node.process.run">;
+
+export function processMethods(options: ProcessMethodsOptions): MethodHandlers<ProcessMethod> {
+  const { fleet, directory } = options;
+
+  const ask = async (selector: string, asked: Asked): Promise<ProcessReceipt> => {
+    const { nodeId } = directory.byId(selector);
+    const { method, mutation, params, deadlineMs, outputBytes, caller } = asked;
+    const about = { nodeId, processId: params.processId };
+    try {
+      const answer = await fleet.call(nodeId, {
+        method,
+        params,
+        capability: method,
+        mutation,
+        deadlineMs,
+        caller,
+        answerBytes: outputBytes + RECEIPT_OVERHEAD_BYTES,
+      });
+      return readReceipt(answer, about, asked);
+    } catch (error) {
+      if (!(error instanceof LemonError)) throw error;
+      throw mutation ? failedMutation(error, about) : failedRead(error, about);
+    }
+  };
+
+  return {
+    "node.process.run": async (params, caller) => {
+      const { nodeId, stdinBase64, ...fields } = params;
+      return existing(
+        await ask(nodeId, {
+          method: nodeProcessRun.name,
+          mutation: true,
+          params: { ...fields, stdin: Buffer.from(stdinBase64, "base64") },
+          deadlineMs: nodeProcessRun.deadlineMs(params),
+          outputBytes: fields.maxOutputBytes,
+          caller: caller.connectionId,
+        }),
+      );
+    },
+
+    "node.process.get": async (params, caller) =>
+      toWire(
+        await ask(params.nodeId, {
+          method: nodeProcessGet.name,
+          mutation: false,
+          params: { processId: params.processId },
+          deadlineMs: nodeProcessGet.deadlineMs(params),
+          outputBytes: PROCESS_BOUNDS.outputBytes.max,
+          caller: caller.connectionId,
+        }),
+      ),
+
+    "node.process.cancel": async (params, caller) =>
+      existing(
+        await ask(params.nodeId, {
+          method: nodeProcessCancel.name,
+          mutation: true,
+          params: { processId: params.processId },
+          deadlineMs: nodeProcessCancel.deadlineMs(params),
+          outputBytes: PROCESS_BOUNDS.outputBytes.max,
+          caller: caller.connectionId,
+        }),
+      ),
+  };
+}
+
+interface About {
+  readonly nodeId: NodeId;
+  readonly processId: ProcessId;
+}
+
+function readReceipt(answer: unknown, about: About, asked: Asked): ProcessReceipt {
+  const read = processReceipt.safeParse(answer);
+  if (!read.success || !isCredible(read.data, about, asked)) {
+    throw new LemonError("invalid_remote_payload", { mutationMayHaveApplied: asked.mutation });
+  }
+  return read.data;
+}
+
+/** Whether a receipt can be true: about what was asked, and without contradiction in itself. */
+function isCredible(receipt: ProcessReceipt, about: About, asked: Asked): boolean {
+  const { state, exitCode, stdout, stderr } = receipt;
+  if (receipt.nodeId !== about.nodeId || receipt.processId !== about.processId) return false;
+  if ((stdout?.length ?? 0) + (stderr?.length ?? 0) > asked.outputBytes) return false;
+  switch (state) {
+    case "completed":
+      return exitCode !== null;
+    case "cancelled":
+      return true;
+    case "not_found":
+      if (asked.mutation) return false;
+      break;
+    default:
+  }
+  return exitCode === null && stdout === null && stderr === null;
+}
+
+function existing(receipt: ProcessReceipt): Existing {
+  const { state, ...fields } = toWire(receipt);
+  // `isCredible` let no absence through for a mutation.
+  if (state === "not_found") throw new LemonError("invalid_remote_payload");
+  return { ...fields, state };
+}
+
+function toWire(receipt: ProcessReceipt): ResultOf<"node.process.get"> {
+  const { processId, nodeId, state, exitCode, stdout, stderr, outputTruncated } = receipt;
+  return {
+    processId,
+    nodeId,
+    state,
+    exitCode,
+    stdoutBase64: base64(stdout),
+    stderrBase64: base64(stderr),
+    outputTruncated,
+  };
+}
+
+function base64(bytes: Uint8Array | null): string | null {
+  if (bytes === null) return null;
+  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString("base64");
+}
+
+/** The ids are the caller's own: they go back to it so that it can ask what became of them. */
+function withIds(error: LemonError, about: About): ErrorDetails {
+  return { ...error.details, nodeId: about.nodeId, processId: about.processId };
+}
+
+function failedMutation(error: LemonError, about: About): LemonError {
+  const { code, wire, message, retrySafe, mutationMayHaveApplied } = error;
+  const details = withIds(error, about);
+  if (!mutationMayHaveApplied) {
+    return new LemonError(code, {
+      message,
+      wire,
+      retrySafe,
+      mutationMayHaveApplied: false,
+      details,
+      cause: error,
+    });
+  }
+  // A node that tells what went wrong keeps its word for it; silence has one name.
+  const known = code === "process_stop_failed";
+  const settle = `read process ${about.processId} on node ${about.nodeId} with node.process.get before anything else`;
+  return new LemonError(known ? code : "process_outcome_unknown", {
+    message: known ? `${message}; ${settle}` : `The outcome is unknown; ${settle}`,
+    wire: wire === "TIMEOUT" ? "TIMEOUT" : "UNAVAILABLE",
+    retrySafe: false,
+    mutationMayHaveApplied: true,
+    details,
+    cause: error,
+  });
+}
+
+/** It changed nothing, and it is no word about whether the receipt exists. */
+function failedRead(error: LemonError, about: About): LemonError {
+  const { code, wire, message, retrySafe, mutationMayHaveApplied } = error;
+  return new LemonError(code, {
+    message,
+    wire,
+    retrySafe: retrySafe || mutationMayHaveApplied,
+    mutationMayHaveApplied: false,
+    details: withIds(error, about),
+    cause: error,
+  });
+}

@@ -1,0 +1,22 @@
+/** Owns one queue of asynchronous work: one at a time, in the order it came, bounded. */
+import { LemonError } from "../../protocol/errors.ts";
+
+const MAX_WAITING = 16;
+
+export class Turns {
+  #last: Promise<unknown> = Promise.resolve();
+  #taken = 0;
+
+  /** Runs `work` when all before it has ended, however it ended. Rejects with `rate_limited` when too much waits. */
+  async take<T>(work: () => Promise<T>): Promise<T> {
+    if (this.#taken > MAX_WAITING) throw new LemonError("rate_limited");
+    this.#taken += 1;
+    const turn = this.#last.then(work);
+    this.#last = turn.catch(() => undefined);
+    try {
+      return await turn;
+    } finally {
+      this.#taken -= 1;
+    }
+  }
+}
