@@ -4,7 +4,7 @@
  * which gets here on a Node.js 24 at once.
  *
  * - On Node.js 24 or newer the command is imported into this very process: importing it is running
- *   it. On an older one a child runs it, with the Node.js of the optional dependency.
+ *   it. On an older one a child runs this file again, with the Node.js of the optional dependency.
  * - The file is `dist/cli/main.js` of a package, `cli/main.ts` of a checkout.
  * - The directory: `npm run` moves to the project's root before it runs a script. When it is this
  *   very project's script, we move back to where the user stood (`INIT_CWD`), so that the command
@@ -12,7 +12,7 @@
  *   script that calls us is left where it is.
  */
 import { spawn } from "node:child_process";
-import { closeSync, existsSync, openSync } from "node:fs";
+import { closeSync, existsSync, openSync, readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { constants } from "node:os";
 import { dirname, join, sep } from "node:path";
@@ -41,6 +41,7 @@ if (!existsSync(main)) {
   fail(`${main} is missing; this package is not complete`);
 } else if (majorOf(process.version) >= NODE_MAJOR) {
   process.argv[1] = main;
+  if (main === source) hushTypeStripping();
   await import(pathToFileURL(main).href);
 } else {
   const node = packagedNode();
@@ -49,14 +50,25 @@ if (!existsSync(main)) {
   else runIn(node);
 }
 
+/** Before 24.3 Node.js warns that stripping types is experimental; that is no news for a user. */
+function hushTypeStripping() {
+  const emit = process.emitWarning;
+  process.emitWarning = (/** @type {unknown[]} */ ...warning) => {
+    if (!String(warning[0]).startsWith("Type Stripping")) Reflect.apply(emit, process, warning);
+  };
+}
+
 /** The Node.js that came as an optional dependency, by the names its publishers give it. */
 function packagedNode() {
   const platform = `${process.platform}-${process.arch}`;
   const { resolve } = createRequire(import.meta.url);
   for (const name of [`node-${platform}`, `node-bin-${platform}`]) {
     try {
-      const node = join(dirname(resolve(`${name}/package.json`)), "bin", "node");
-      if (existsSync(node)) return node;
+      const manifest = resolve(`${name}/package.json`);
+      /** @type {{ version: string }} */
+      const { version } = JSON.parse(readFileSync(manifest, "utf8"));
+      // Hoisted, it may be another project's old one.
+      if (majorOf(`v${version}`) >= NODE_MAJOR) return join(dirname(manifest), "bin", "node");
     } catch {
       // Not installed: the next name.
     }
@@ -66,7 +78,8 @@ function packagedNode() {
 
 /** @param {string} node */
 function runIn(node) {
-  const child = spawn(node, [main, ...process.argv.slice(2)], { stdio: "inherit" });
+  const self = fileURLToPath(import.meta.url);
+  const child = spawn(node, [self, ...process.argv.slice(2)], { stdio: "inherit" });
   // A terminal sends these three to the whole foreground group, so below one the child has them
   // already. Everything else was sent to this process alone and is passed on.
   const hasTerminal = isOpenable("/dev/tty");

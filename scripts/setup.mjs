@@ -22,10 +22,11 @@ import {
   readFileSync,
   renameSync,
   rmSync,
+  symlinkSync,
   writeFileSync,
 } from "node:fs";
 import { homedir } from "node:os";
-import { basename, join, sep } from "node:path";
+import { basename, dirname, join, sep } from "node:path";
 import {
   cacheFolder,
   codeOf,
@@ -89,7 +90,7 @@ async function installTree(scratch) {
   }
   say("installing the npm packages of package-lock.json");
   await npmCi(staged, scratch);
-  const node = await provenNode(join(staged, "node_modules", ".bin", "node"));
+  const node = await provenNode(linkNode(join(staged, "node_modules")));
   writeFileSync(
     join(staged, "node_modules", STAMP),
     `${JSON.stringify(/** @type {Stamp} */ ({ packages, platform, node }))}\n`,
@@ -140,6 +141,24 @@ function npmCache() {
   } catch {
     return join(cacheFolder(process.env), "npm");
   }
+}
+
+/**
+ * Where npm scripts find the packaged Node.js. npm 10 and older lose that link when they drop the
+ * packages for other platforms, each of which brings a `node` too.
+ * @param {string} modules
+ */
+function linkNode(modules) {
+  const link = join(modules, ".bin", "node");
+  if (existsSync(link)) return link;
+  for (const name of [`node-${platform}`, `node-bin-${platform}`]) {
+    if (!existsSync(join(modules, name, "bin", "node"))) continue;
+    mkdirSync(dirname(link), { recursive: true });
+    rmSync(link, { force: true });
+    symlinkSync(join("..", name, "bin", "node"), link);
+    break;
+  }
+  return link;
 }
 
 /**

@@ -1,4 +1,12 @@
-import { cpSync, existsSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
+import {
+  cpSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { dirname, join } from "node:path";
 import { expect } from "chai";
 import { packageRoot } from "../../scripts/cache-folder.mjs";
@@ -63,12 +71,13 @@ describe("the launcher", () => {
   }
 
   /** Puts the Node.js of the tests where the optional dependency would put its own. */
-  function bringNode(root: string, name = `node-${process.platform}-${process.arch}`): string {
-    const node = join(root, "node_modules", name, "bin", "node");
-    mkdirSync(dirname(node), { recursive: true });
-    symlinkSync(process.execPath, node);
-    writeFileSync(join(root, "node_modules", name, "package.json"), `{"name":"${name}"}`);
-    return node;
+  function bringNode(
+    root: string,
+    { prefix = "node", version = "24.0.0", body = `exec "${process.execPath}" "$@"` } = {},
+  ): void {
+    const made = join(root, "node_modules", `${prefix}-${process.platform}-${process.arch}`);
+    writeProgram(join(made, "bin", "node"), body);
+    writeFileSync(join(made, "package.json"), JSON.stringify({ version }));
   }
 
   const launcher = (root: string): string => join(root, "bin", "lemon.mjs");
@@ -126,10 +135,10 @@ describe("the launcher", () => {
     const lemon = (root: string, rest: readonly string[], options?: RunOptions) =>
       run(process.execPath, args(root, rest), options);
 
-    for (const name of ["node", "node-bin"]) {
-      it(`runs the command with the Node.js of the package ${name}-*`, async () => {
+    for (const prefix of ["node", "node-bin"]) {
+      it(`runs the command with the Node.js of the package ${prefix}-*`, async () => {
         const root = checkout();
-        bringNode(root, `${name}-${process.platform}-${process.arch}`);
+        bringNode(root, { prefix });
         const end = await lemon(root, ["a b", "--", "-x"], { cwd: folder() });
         expect(told(end)).to.deep.include({
           args: [join(root, "cli", "main.ts"), "a b", "--", "-x"],
@@ -194,9 +203,10 @@ describe("the launcher", () => {
       });
     }
 
-    it("says in one line that no Node.js 24 is there", async () => {
-      const end = await lemon(checkout(), ["version"]);
-      expect(end).to.deep.equal({
+    it("says in one line that no Node.js 24 is there, an older one of another project beside it", async () => {
+      const root = installed();
+      bringNode(join(folder(), "lib"), { version: "23.9.9" });
+      expect(await lemon(root, ["version"])).to.deep.equal({
         code: 1,
         signal: null,
         stdout: "",
@@ -206,14 +216,13 @@ describe("the launcher", () => {
 
     it("says in one line that the packaged Node.js does not run", async () => {
       const root = checkout();
-      const name = `node-${process.platform}-${process.arch}`;
-      mkdirSync(join(root, "node_modules", name, "bin"), { recursive: true });
-      writeFileSync(join(root, "node_modules", name, "package.json"), "{}");
-      const node = join(root, "node_modules", name, "bin", "node");
-      writeFileSync(node, "#!/nowhere/sh\n", { mode: 0o755 });
+      bringNode(root);
+      const [modules] = readdirSync(join(root, "node_modules"));
+      const node = join(root, "node_modules", String(modules), "bin", "node");
+      writeFileSync(node, "#!/nowhere/sh\n");
       const end = await lemon(root, []);
-      expect(end).to.include({ code: 1, stdout: "" });
-      expect(end.stderr).to.match(/^lemon: \S+ does not run: .*ENOENT\n$/);
+      expect(end).to.deep.include({ code: 1, stdout: "" });
+      expect(end.stderr).to.equal(`lemon: ${node} does not run: spawn ${node} ENOENT\n`);
     });
   });
 
@@ -265,9 +274,7 @@ describe("the launcher", () => {
 
     it("becomes the packaged Node.js: one process, whatever node is on PATH", async () => {
       const { root, lemon } = command();
-      const bin = join(root, "node_modules", ".bin");
-      mkdirSync(bin, { recursive: true });
-      symlinkSync(process.execPath, join(bin, "node"));
+      bringNode(root);
       const started = start(lemon, ["a b", "", "--"], oldNode());
       const { args, pid } = told(await started.end);
       expect(args).to.deep.equal([join(root, "dist", "cli", "main.js"), "a b", "", "--"]);
@@ -276,19 +283,23 @@ describe("the launcher", () => {
 
     it("becomes the packaged Node.js that npm put beside the package", async () => {
       const { lemon } = command();
-      const bin = join(folder(), "lib", "node_modules", ".bin");
-      mkdirSync(bin);
-      symlinkSync(process.execPath, join(bin, "node"));
+      bringNode(join(folder(), "lib"), { prefix: "node-bin" });
       const started = start(lemon, [], oldNode());
       expect(told(await started.end).pid).to.equal(started.child.pid);
     });
 
-    it("takes the Node.js on PATH when the packaged one does not run here", async () => {
-      const { root, lemon } = command();
-      writeProgram(join(root, "node_modules", ".bin", "node"), "exit 127");
-      const path = `${dirname(process.execPath)}:/usr/bin:/bin`;
-      expect(await run(lemon, ["exit", "7"], { env: { PATH: path } })).to.include({ code: 7 });
-    });
+    for (const [why, body] of [
+      ["does not run here", "exit 127"],
+      ["is too old", "echo v23.9.9"],
+    ] as const) {
+      it(`takes the Node.js on PATH when the packaged one ${why}`, async () => {
+        const { root, lemon } = command();
+        bringNode(root, { body });
+        const path = `${dirname(process.execPath)}:/usr/bin:/bin`;
+        const end = await run(lemon, ["exit", "7"], { env: { PATH: path } });
+        expect(end).to.include({ code: 7, stderr: "" });
+      });
+    }
 
     it("says in one line that the Node.js on PATH is too old, or that there is none", async () => {
       const { lemon } = command();

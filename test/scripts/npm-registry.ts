@@ -1,7 +1,6 @@
 /**
- * An npm registry on loopback that serves one package, `fixture-node`, whose `node` command is the
- * Node.js that runs the tests (or any other program). It counts what it serves, and can be told to
- * leave a download half answered.
+ * An npm registry on loopback, for packages with nothing in them but a program that passes for a
+ * Node.js. It counts what it serves, and can be told to leave a download half answered.
  */
 import { execFileSync } from "node:child_process";
 import { createHash } from "node:crypto";
@@ -12,14 +11,17 @@ import { join } from "node:path";
 import { writeProgram } from "./fake-nats-server.ts";
 
 export interface FixturePackage {
+  readonly name: string;
   readonly version: string;
   readonly integrity: string;
+  /** Whether npm is told to link the program as a command. */
+  readonly bin: { readonly node: string } | undefined;
 }
 
 export class NpmRegistry {
   readonly #server: Server;
-  readonly #packages = new Map<string, Buffer>();
-  readonly #integrities = new Map<string, string>();
+  readonly #archives = new Map<string, Buffer>();
+  readonly #published: FixturePackage[] = [];
   /** Told when the download to be held is asked for. */
   #onHeld: (() => void) | null = null;
   #url = "";
@@ -28,9 +30,11 @@ export class NpmRegistry {
 
   constructor() {
     this.#server = createServer((request, response) => {
-      const archive = this.#packages.get(request.url?.split("/-/")[1] ?? "");
+      const archive = this.#archives.get(request.url ?? "");
       if (archive === undefined) {
-        response.setHeader("content-type", "application/json").end(this.#description());
+        response
+          .setHeader("content-type", "application/json")
+          .end(this.#describe(request.url ?? ""));
         return;
       }
       this.downloads++;
@@ -65,33 +69,40 @@ export class NpmRegistry {
     });
   }
 
-  /** Publishes a version whose `node` command is a shell script with this body. */
-  publish(folder: string, version: string, body: string): FixturePackage {
-    const made = join(folder, `published-${version}`);
+  /** Publishes a package whose `bin/node` is a shell script with this body. */
+  publish(
+    folder: string,
+    version: string,
+    body: string,
+    { name = "fixture-node", isCommand = true } = {},
+  ): FixturePackage {
+    const bin = isCommand ? { node: "bin/node" } : undefined;
+    const made = join(folder, `published-${name}-${version}`);
     mkdirSync(join(made, "package"), { recursive: true });
-    writeFileSync(join(made, "package", "package.json"), JSON.stringify(manifest(version)));
-    writeProgram(join(made, "package", "node"), body);
+    writeFileSync(join(made, "package", "package.json"), JSON.stringify({ name, version, bin }));
+    writeProgram(join(made, "package", "bin", "node"), body);
     const packed = join(made, "package.tgz");
     execFileSync("tar", ["-czf", packed, "-C", made, "package"]);
     const archive = readFileSync(packed);
     const integrity = `sha512-${createHash("sha512").update(archive).digest("base64")}`;
-    this.#packages.set(`fixture-node-${version}.tgz`, archive);
-    this.#integrities.set(version, integrity);
-    return { version, integrity };
+    const published = { name, version, integrity, bin };
+    this.#archives.set(pathOf(published), archive);
+    this.#published.push(published);
+    return published;
   }
 
-  #description(): string {
-    const versions = [...this.#integrities].map(([version, integrity]) => [
-      version,
-      {
-        ...manifest(version),
-        dist: { integrity, tarball: `${this.url}fixture-node/-/fixture-node-${version}.tgz` },
-      },
-    ]);
-    return JSON.stringify({ name: "fixture-node", versions: Object.fromEntries(versions) });
+  #describe(path: string): string {
+    const name = path.slice(1);
+    const versions = this.#published
+      .filter((published) => published.name === name)
+      .map(({ integrity, ...published }) => {
+        const tarball = new URL(pathOf(published), this.#url).href;
+        return [published.version, { ...published, dist: { integrity, tarball } }];
+      });
+    return JSON.stringify({ name, versions: Object.fromEntries(versions) });
   }
 }
 
-function manifest(version: string) {
-  return { name: "fixture-node", version, bin: { node: "node" } };
+function pathOf({ name, version }: Pick<FixturePackage, "name" | "version">): string {
+  return `/${name}/-/${name}-${version}.tgz`;
 }

@@ -34,10 +34,11 @@ describe("the set-up of a checkout", () => {
   afterEach(() => registry.close());
 
   /** Makes the checkout want this package and nothing else. */
-  function want({ version, integrity }: FixturePackage, kind = "dependencies"): void {
-    const own = { name: "checkout", version: "1.0.0", [kind]: { "fixture-node": version } };
-    const fixture = { version, integrity, dev: kind === "devDependencies", bin: { node: "node" } };
-    const packages = { "": own, "node_modules/fixture-node": fixture };
+  function want(wanted: FixturePackage, kind = "dependencies"): void {
+    const { name, version, integrity, bin } = wanted;
+    const own = { name: "checkout", version: "1.0.0", [kind]: { [name]: version } };
+    const locked = { version, integrity, bin, dev: kind === "devDependencies" };
+    const packages = { "": own, [`node_modules/${name}`]: locked };
     writeFileSync(join(checkout, "package.json"), JSON.stringify(own));
     writeFileSync(
       join(checkout, "package-lock.json"),
@@ -45,8 +46,11 @@ describe("the set-up of a checkout", () => {
     );
   }
 
-  const working = (version: string): FixturePackage =>
-    registry.publish(folder(), version, `exec "${process.execPath}" "$@"`);
+  const working = (
+    version: string,
+    options?: { readonly name?: string; readonly isCommand?: boolean },
+  ): FixturePackage =>
+    registry.publish(folder(), version, `exec "${process.execPath}" "$@"`, options);
 
   const begin = (env: Environment = {}, nodeOptions: readonly string[] = []): Run => {
     const begun = start(
@@ -159,6 +163,17 @@ describe("the set-up of a checkout", () => {
     expect(end.code).to.equal(1);
     expect(end.stderr).to.match(/\nset-up failed: npm was not found; install it\n$/);
   });
+
+  for (const prefix of ["node", "node-bin"]) {
+    it(`links the Node.js of the package ${prefix}-* where npm did not`, async () => {
+      const name = `${prefix}-${process.platform}-${process.arch}`;
+      want(working("1.0.0", { name, isCommand: false }));
+      expect(await setUp()).to.have.property("code", 0);
+      const node = await run(join(checkout, "node_modules", ".bin", "node"), ["-p", "6 * 7"]);
+      expect(node.stdout).to.equal("42\n");
+      expect(await setUp()).to.deep.include({ code: 0, stderr: "" });
+    });
+  }
 
   it("runs with the system's Node.js when the packaged one does not run here", async () => {
     want(registry.publish(folder(), "1.0.0", "exit 127"));
