@@ -105,13 +105,7 @@ class ComedyNursery implements Nursery {
     const group = this.#join();
     try {
       const actor = await createChild(await group.host, name, onTurn);
-      return {
-        turn: () => this.#pacer.turn(actor),
-        release: () => {
-          actor.destroy();
-          this.#leave(group);
-        },
-      };
+      return new ComedyPlace(actor, this.#pacer, () => this.#leave(group));
     } catch (error) {
       this.#leave(group);
       throw error;
@@ -149,25 +143,51 @@ class ComedyNursery implements Nursery {
   }
 }
 
+class ComedyPlace implements Place {
+  readonly #actor: ComedyActor;
+  readonly #pacer: Pacer;
+  readonly #leave: () => void;
+  #released = false;
+
+  constructor(actor: ComedyActor, pacer: Pacer, leave: () => void) {
+    this.#actor = actor;
+    this.#pacer = pacer;
+    this.#leave = leave;
+  }
+
+  turn(): void {
+    this.#pacer.turn(this);
+  }
+
+  /** Comedy would reject the message to an actor that was destroyed, and bluebird write that to stderr. */
+  take(): void {
+    if (!this.#released) this.#actor.sendAndReceive("turn");
+  }
+
+  release(): void {
+    if (this.#released) return;
+    this.#released = true;
+    this.#actor.destroy();
+    this.#leave();
+  }
+}
+
 /** Spreads turns over ticks of the event loop (invariant 4). A place has at most one turn under way. */
 class Pacer {
   #turns = 0;
-  #waiting: ComedyActor[] = [];
+  #waiting: ComedyPlace[] = [];
 
-  turn(actor: ComedyActor): void {
+  turn(place: ComedyPlace): void {
     this.#turns += 1;
-    if (this.#turns <= TURNS_PER_TICK) {
-      actor.sendAndReceive("turn");
-      return;
-    }
-    if (this.#waiting.push(actor) === 1) setImmediate(() => this.#resume());
+    if (this.#turns <= TURNS_PER_TICK) place.take();
+    else if (this.#waiting.push(place) === 1) setImmediate(() => this.#resume());
   }
 
   #resume(): void {
     const waiting = this.#waiting;
     this.#waiting = [];
     this.#turns = 0;
-    for (const actor of waiting) this.turn(actor);
+    for (const place of waiting) this.turn(place);
   }
 }
 

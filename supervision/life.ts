@@ -278,7 +278,7 @@ export class Life<P extends Protocol> implements LoopOwner {
     try {
       const stopped: unknown = this.#behaviour?.stop?.(this.#reason);
       if (isThenable(stopped)) {
-        stopped
+        Promise.resolve(stopped)
           .then(undefined, (error: unknown) => this.#crashWith(error))
           .then(() => {
             this.#stopRuns = false;
@@ -308,7 +308,7 @@ export class Life<P extends Protocol> implements LoopOwner {
     this.#stopCalled = true;
     try {
       const stopped: unknown = this.#behaviour.stop?.("killed");
-      if (isThenable(stopped)) stopped.then(undefined, (error: unknown) => this.crash(error));
+      Promise.resolve(stopped).catch((error: unknown) => this.crash(error));
     } catch (error) {
       this.#crashWith(error);
     }

@@ -15,8 +15,8 @@ const STACK_HEAD = /^[\w$.]+(?: \[\w+\])?(?:: |(?=\n))/;
 export function codeOf(error: unknown): string {
   if (error instanceof LemonError) return error.code;
   if (!(error instanceof Error)) return typeof error;
-  const name = error.constructor.name;
-  return CLASS_NAME.test(name) ? name : "Error";
+  const maker: unknown = error.constructor;
+  return typeof maker === "function" && CLASS_NAME.test(maker.name) ? maker.name : "Error";
 }
 
 /** The frames of the error's stack, or none where they cannot be told from its message with certainty. */

@@ -143,18 +143,19 @@ export class MessageLoop<P extends Protocol> {
   #handle(letter: Letter<P>): void {
     if (this.#handlers === null) return;
     this.#current = letter;
-    let outcome: unknown;
+    let pending: Promise<unknown>;
     try {
-      outcome = letter.handle(this.#handlers);
+      const outcome = letter.handle(this.#handlers);
+      if (!isThenable(outcome)) {
+        this.#done(letter, outcome);
+        return;
+      }
+      pending = Promise.resolve(outcome);
     } catch (error) {
       this.#failed(letter, error);
       return;
     }
-    if (!isThenable(outcome)) {
-      this.#done(letter, outcome);
-      return;
-    }
-    outcome.then(
+    pending.then(
       (reply) => {
         this.#done(letter, reply);
         this.#work();

@@ -313,6 +313,24 @@ describe("a message to an actor", () => {
     });
   });
 
+  it("survives an answer that only pretends to be a promise", async () => {
+    const name = "then";
+    const thenable = (get: () => unknown): unknown => Object.defineProperty({}, name, { get });
+    const trap = thenable(() => {
+      throw new RangeError("a secret");
+    });
+    const twice = thenable(
+      () => (resolve: (reply: string) => void, reject: (error: Error) => void) => {
+        resolve("first");
+        resolve("second");
+        reject(new Error("a secret"));
+      },
+    );
+    const ref = await start<{ give: (reply: unknown) => unknown }>({ give: (reply) => reply });
+    expect(await ref.ask("give", twice, soon)).to.equal("first");
+    expect(await codeOfRejection(ref.ask("give", trap, soon))).to.equal("actor_crashed");
+  });
+
   it("that no handler has, or only Object.prototype, is refused and does no harm", async () => {
     const ref: ActorRef<Record<string, (payload: null) => unknown>> = await start({
       ping: () => "pong",
