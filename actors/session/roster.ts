@@ -1,5 +1,5 @@
 /** Owns who is connected now: every session that said hello and has not ended, by its connection. */
-import type { ConnectionId } from "../../protocol/ids.ts";
+import type { ConnectionId, NodeId } from "../../protocol/ids.ts";
 import type { Role } from "../../protocol/scopes.ts";
 import type { Caller } from "./handler.ts";
 
@@ -24,6 +24,18 @@ export class Roster {
     if (caller === undefined) return;
     this.#callers.delete(connectionId);
     this.#ofRole[caller.role] -= 1;
+  }
+
+  /** Ends a node's connections: those of a session generation below `olderThan`, or all of them (null). */
+  endNode(
+    nodeId: NodeId,
+    olderThan: number | null,
+    { code, reason }: { readonly code: number; readonly reason: string },
+  ): void {
+    for (const { node, close } of [...this.#callers.values()]) {
+      if (node === null || node.nodeId !== nodeId) continue;
+      if (olderThan === null || node.sessionGeneration < olderThan) close(code, reason);
+    }
   }
 
   counts(): ConnectionCounts {

@@ -16,15 +16,18 @@ import {
   startNatsServer,
 } from "./server.ts";
 
+/** A server of our own, and where it listens. */
+export type OwnServer = NatsServer & Pick<NatsServerChild, "ports">;
+
 export type NatsServerMessages = {
   /** The server that runs now. */
-  current: (nothing: null) => NatsServer;
+  current: (nothing: null) => OwnServer;
   /**
    * Stops the server with this id and starts the next: after a full disk JetStream takes nothing
    * until then. Answers with the running one at once when that id is gone already, so that several
    * who saw the same failure cause one restart.
    */
-  restart: (replace: { readonly serverId: string }) => NatsServer;
+  restart: (replace: { readonly serverId: string }) => OwnServer;
   /** Has the configuration, as the specification gives it now, written and read. */
   reload: (nothing: null) => void;
 };
@@ -78,6 +81,6 @@ async function startLife(
   };
 }
 
-function describe({ clientUrl, serverId, version }: NatsServer): NatsServer {
-  return { clientUrl, serverId, version };
+function describe({ clientUrl, serverId, version, ports }: OwnServer): OwnServer {
+  return { clientUrl, serverId, version, ports };
 }
