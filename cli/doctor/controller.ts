@@ -1,0 +1,149 @@
+/** Owns the doctor's look at a controller and its nodes, over the connection any command uses. */
+import { request as httpRequest } from "node:http";
+import { request as httpsRequest } from "node:https";
+import { type Client, ConnectError, connect } from "../../client/index.ts";
+import { LemonError } from "../../protocol/errors.ts";
+import { LEMON_VERSION } from "../../protocol/version.ts";
+import { connectOptions } from "../dial.ts";
+import { UsageError } from "../exit.ts";
+import { receiptsWarning } from "../node/show.ts";
+import { durationText } from "../printable.ts";
+import type { Shell } from "../shell.ts";
+import { resolveTarget, type Target, type TargetFlags } from "../target.ts";
+import { type Finding, fail, ok, warn } from "./check.ts";
+
+/** `required`: the user named a controller, so that none there is a failure. */
+export async function* checkController(
+  shell: Shell,
+  flags: TargetFlags,
+  required: boolean,
+): AsyncGenerator<Finding> {
+  const name = "controller";
+  let target: Target;
+  try {
+    target = await resolveTarget(shell, flags);
+  } catch (error) {
+    if (!(error instanceof LemonError) || (error instanceof UsageError && required)) throw error;
+    const mend = "start one with `lemon up`, or name one with --controller";
+    yield warn(name, error.message, error instanceof UsageError ? (error.hint ?? mend) : mend);
+    return;
+  }
+  if (target.warning !== null) yield warn("encryption", target.warning, "use wss://");
+  yield await checkClock(target);
+
+  let client: Client;
+  try {
+    client = await connect(connectOptions(shell, target));
+  } catch (error) {
+    if (!(error instanceof ConnectError)) throw error;
+    yield fail(name, `${target.url}: ${error.message}`, mendOf(error));
+    return;
+  }
+  try {
+    yield await checkVersion(client, target);
+    yield* checkNodes(client);
+  } finally {
+    client.close();
+  }
+}
+
+function mendOf(error: ConnectError): string {
+  if (error.code === "unauthorized") return "give the right token with LEMON_WS_TOKEN";
+  if (error.close?.failure?.includes("CERT") === true) return "trust its authority with --ca-file";
+  return "start it, or check the address, the port and what stands between";
+}
+
+async function checkVersion(client: Client, target: Target): Promise<Finding> {
+  const startedAt = performance.now();
+  await client.call("health", {});
+  const roundTrip = `answers in ${(performance.now() - startedAt).toFixed(1)} ms`;
+  const { version } = client.hello;
+  return version === LEMON_VERSION
+    ? ok("controller", `${target.url}, ${version}, ${roundTrip}`)
+    : warn(
+        "controller",
+        `${target.url} runs ${version}, this command is ${LEMON_VERSION}`,
+        "bring both to the same version",
+      );
+}
+
+/** Credentials of the link live by the clock: from here on it is worth a word, from there it breaks. */
+const SKEW_WARN_MS = 5_000;
+const SKEW_FAIL_MS = 300_000;
+const HEALTHZ_MS = 5_000;
+
+/** Compares the wall clocks by the `Date` of an answer (RFC 9110 6.6.1), which is good to a second. */
+async function checkClock(target: Target): Promise<Finding> {
+  const name = "clock";
+  const sentAtMs = Date.now();
+  const date = await dateOf(target);
+  if (date === null)
+    return warn(name, "could not be compared with the controller's", "see the controller below");
+  // The header is cut to whole seconds: half of one is the best guess.
+  const skewMs = Math.abs(date + 500 - (sentAtMs + Date.now()) / 2);
+  const finding = `${durationText(skewMs)} from the controller's`;
+  const mend = "let a time service (NTP) set both clocks";
+  if (skewMs > SKEW_FAIL_MS) return fail(name, finding, mend);
+  return skewMs > SKEW_WARN_MS
+    ? warn(name, finding, mend)
+    : ok(name, "agrees with the controller's");
+}
+
+function dateOf({ url, ca }: Target): Promise<number | null> {
+  const { promise, resolve } = Promise.withResolvers<number | null>();
+  const address = url.replace(/^ws/, "http").replace(/\/ws$/, "/healthz");
+  const send = address.startsWith("https:") ? httpsRequest : httpRequest;
+  const request = send(address, { timeout: HEALTHZ_MS, ...(ca === null ? {} : { ca }) });
+  request.once("response", (response) => {
+    response.resume();
+    const ms = Date.parse(response.headers.date ?? "");
+    resolve(Number.isNaN(ms) ? null : ms);
+  });
+  request.once("timeout", () => request.destroy());
+  request.once("error", () => resolve(null));
+  request.once("close", () => resolve(null));
+  request.end();
+  return promise.finally(() => request.destroy());
+}
+
+async function* checkNodes(client: Client): AsyncGenerator<Finding> {
+  const { nodes } = await client.call("node.list", {});
+  if (nodes.length === 0) {
+    yield warn("nodes", "none is enrolled", "join one with `lemon node join`");
+    return;
+  }
+  for (const { nodeId, name } of nodes) {
+    try {
+      yield await checkNode(client, nodeId);
+    } catch (error) {
+      if (!(error instanceof LemonError)) throw error;
+      yield fail(`node ${name}`, `can not be asked (${error.code})`, "see the controller's log");
+    }
+  }
+}
+
+async function checkNode(client: Client, nodeId: string): Promise<Finding> {
+  const node = await client.call("node.describe", { nodeId });
+  const { receiptStore, receipts, lemonVersion } = node.metadata;
+  const name = `node ${node.name}`;
+  if (node.status !== "online")
+    return warn(name, node.status, "start its worker with `lemon node join`, or look at its log");
+  if (receiptStore !== null && receiptStore !== "ready")
+    return fail(
+      name,
+      `admits no work: ${receiptStore}`,
+      STORE_MENDS[receiptStore] ?? "see its log",
+    );
+  const spent = receiptsWarning(receipts);
+  if (spent !== null) return warn(name, spent.replace("warning: ", ""), "join a successor");
+  if (lemonVersion !== null && lemonVersion !== LEMON_VERSION)
+    return warn(name, `runs ${lemonVersion}`, `bring it to ${LEMON_VERSION}`);
+  return ok(name, "online, its receipt store is proven to sync");
+}
+
+const STORE_MENDS: Readonly<Record<string, string>> = {
+  durability_unproven: "its nats-server must sync always: at least 2.12.7, with our own settings",
+  receipt_store_damaged: "join it again under a new id; its disk was wiped, restored or damaged",
+  receipt_store_unavailable: "its nats-server does not answer: look at its log",
+  no_space: "free space on its disk",
+};

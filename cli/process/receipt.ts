@@ -1,0 +1,100 @@
+/** Owns what a receipt looks like to a user: its bytes, its words, its exit code. */
+import type { ResultOf } from "../../protocol/methods.ts";
+import { EXIT } from "../exit.ts";
+import { bytesText, printable, shellWord, table } from "../printable.ts";
+import type { Report } from "../report.ts";
+import type { Shell } from "../shell.ts";
+
+export type Receipt = ResultOf<"node.process.get">;
+
+/** One run, as it is named from its start: by the node's durable id and its own. */
+export interface RunName {
+  readonly nodeId: string;
+  readonly nodeName: string;
+  readonly processId: string;
+  /** What a command on the same controller needs at its end. */
+  readonly suffix: string;
+}
+
+/** The command that asks for the receipt again. */
+export function getCommand(run: RunName): string {
+  return processCommand("get", run);
+}
+
+/** The command that cancels it, or spends its id. */
+export function cancelCommand(run: RunName): string {
+  return processCommand("cancel", run);
+}
+
+function processCommand(verb: "get" | "cancel", { nodeId, processId, suffix }: RunName): string {
+  const ids = `${shellWord(nodeId)} ${processId}`;
+  // An id may begin with a dash; then nothing that could be a flag may follow.
+  return processId.startsWith("-")
+    ? `lemon process ${verb}${suffix} -- ${ids}`
+    : `lemon process ${verb} ${ids}${suffix}`;
+}
+
+/** The exit code of `process run`, and of `process get --output`: the remote one where there is one. */
+export function runExitCode(receipt: Receipt): number {
+  if (receipt.exitCode !== null) return processExitCode(receipt.exitCode);
+  return receipt.state === "running" ? EXIT.unknown : stateExitCode(receipt);
+}
+
+/** The exit code of `process get`: what is known, not what the process said. */
+export function stateExitCode({ state, exitCode }: Receipt): number {
+  switch (state) {
+    case "completed":
+    case "running":
+      return EXIT.ok;
+    case "cancelled":
+      return exitCode === null ? EXIT.cancelled : EXIT.ok;
+    case "outcome_unknown":
+      return EXIT.unknown;
+    case "not_found":
+      return EXIT.notFound;
+  }
+}
+
+/** A process can end with 0 to 255 (wait(2)); a number beyond must not wrap round to success. */
+function processExitCode(exitCode: number): number {
+  return exitCode >= 0 && exitCode <= 255 ? exitCode : EXIT.failure;
+}
+
+/** Passes the captured bytes through, exactly. */
+export async function writeOutputs(shell: Shell, receipt: Receipt): Promise<void> {
+  if (receipt.stdoutBase64 !== null)
+    await shell.stdout.write(Buffer.from(receipt.stdoutBase64, "base64"));
+  if (receipt.stderrBase64 !== null)
+    await shell.stderr.write(Buffer.from(receipt.stderrBase64, "base64"));
+}
+
+/** Says on stderr what the bytes and the exit code alone would not. */
+export async function remark(report: Report, receipt: Receipt): Promise<void> {
+  const { state, exitCode, stdoutBase64, stderrBase64, outputTruncated } = receipt;
+  if (state === "cancelled")
+    await report.message(
+      exitCode === null
+        ? "the process was cancelled; no exit was observed"
+        : `the process was cancelled; it ended with ${exitCode}`,
+    );
+  if (state !== "completed" && exitCode === null) return;
+  if (stdoutBase64 === null || stderrBase64 === null)
+    await report.message("the output is no longer available");
+  else if (outputTruncated) await report.message("the output was cut off at its bound");
+}
+
+export function receiptTable(receipt: Receipt): string {
+  return table([
+    ["process", printable(receipt.processId)],
+    ["node", printable(receipt.nodeId)],
+    ["state", receipt.state],
+    ["exit code", receipt.exitCode === null ? "none observed" : String(receipt.exitCode)],
+    ["stdout", outputText(receipt.stdoutBase64)],
+    ["stderr", outputText(receipt.stderrBase64)],
+    ["truncated", receipt.outputTruncated ? "yes" : "no"],
+  ]);
+}
+
+function outputText(base64: string | null): string {
+  return base64 === null ? "not available" : bytesText(Buffer.byteLength(base64, "base64"));
+}

@@ -1,0 +1,139 @@
+/**
+ * Owns what a command gets of the process around it, as small interfaces, and the real ones. A test
+ * hands in others; no other file of the CLI touches `process`.
+ */
+import { closeSync, openSync } from "node:fs";
+import { homedir } from "node:os";
+import type { Readable, Writable } from "node:stream";
+import { ReadStream, WriteStream } from "node:tty";
+import { platformTimers, type Timers } from "../client/timers.ts";
+
+export interface Output {
+  /**
+   * Resolves when the bytes have left, or when nobody reads any more: a closed pipe is the reader's
+   * choice and no failure of ours. Never rejects.
+   */
+  write(bytes: string | Uint8Array): Promise<void>;
+  readonly isTerminal: boolean;
+  /** Whether colours are wanted here (a terminal; https://no-color.org). */
+  readonly coloured: boolean;
+}
+
+/** The terminal in front of the user, whatever the standard streams are. */
+export interface Terminal {
+  write(text: string): void;
+  /** The next line without its end; null when there is none to come. */
+  readLine(signal: AbortSignal): Promise<string | null>;
+  close(): void;
+}
+
+export type ShellSignal = "SIGINT" | "SIGTERM" | "SIGHUP";
+
+export interface Shell {
+  readonly environment: Readonly<Record<string, string | undefined>>;
+  /** Where the user stands; relative paths are resolved from here. */
+  readonly cwd: string;
+  readonly homeDirectory: string;
+  readonly stdin: Readable;
+  readonly stdout: Output;
+  readonly stderr: Output;
+  readonly timers: Timers;
+  /** Takes over what the signal does; answers the way to give it back. */
+  onSignal(signal: ShellSignal, listener: () => void): () => void;
+  /** Null when there is no terminal to ask on. */
+  openTerminal(): Terminal | null;
+}
+
+export function processShell(): Shell {
+  return {
+    environment: process.env,
+    cwd: process.cwd(),
+    homeDirectory: homedir(),
+    // A getter: touching it opens the stream, and most commands never read.
+    get stdin() {
+      return process.stdin;
+    },
+    stdout: streamOutput(process.stdout),
+    stderr: streamOutput(process.stderr),
+    timers: platformTimers,
+    onSignal(signal, listener) {
+      process.on(signal, listener);
+      return () => process.off(signal, listener);
+    },
+    openTerminal: () => (process.stderr.isTTY ? controllingTerminal() : null),
+  };
+}
+
+function streamOutput(stream: Writable & { readonly isTTY?: boolean }): Output {
+  const isTerminal = stream.isTTY === true;
+  let readerGone = false;
+  stream.on("error", () => {
+    readerGone = true;
+  });
+  return {
+    isTerminal,
+    coloured: isTerminal && !process.env["NO_COLOR"] && process.env["TERM"] !== "dumb",
+    write: (bytes) =>
+      new Promise((resolve) => {
+        if (readerGone || bytes.length === 0) resolve();
+        else stream.write(bytes, () => resolve());
+      }),
+  };
+}
+
+/** tty(4): `/dev/tty` is the controlling terminal, also when stdin is a pipe or has ended. */
+function controllingTerminal(): Terminal | null {
+  let input: number;
+  let output: number;
+  try {
+    input = openSync("/dev/tty", "r");
+  } catch {
+    return null;
+  }
+  try {
+    output = openSync("/dev/tty", "w");
+  } catch {
+    closeSync(input);
+    return null;
+  }
+  return terminalOn(new ReadStream(input), new WriteStream(output));
+}
+
+function terminalOn(input: ReadStream, output: WriteStream): Terminal {
+  // A terminal that hangs up ends both; there is nobody left to tell.
+  input.on("error", () => {});
+  output.on("error", () => {});
+  return {
+    write(text) {
+      output.write(text);
+    },
+    readLine: (signal) => readLine(input, signal),
+    close() {
+      input.destroy();
+      output.destroy();
+    },
+  };
+}
+
+/** Longest line that is kept; an answer is a letter. */
+const LONGEST_LINE = 1_024;
+
+function readLine(input: Readable, signal: AbortSignal): Promise<string | null> {
+  const { promise, resolve } = Promise.withResolvers<string | null>();
+  let line = "";
+  const onData = (chunk: Buffer | string): void => {
+    line = (line + String(chunk)).slice(0, LONGEST_LINE);
+    const end = line.indexOf("\n");
+    if (end >= 0 || line.length === LONGEST_LINE) resolve(end >= 0 ? line.slice(0, end) : line);
+  };
+  const onEnd = (): void => resolve(null);
+  input.on("data", onData);
+  input.once("end", onEnd).once("close", onEnd);
+  signal.addEventListener("abort", onEnd, { once: true });
+  if (signal.aborted) onEnd();
+  return promise.finally(() => {
+    input.pause();
+    input.off("data", onData).off("end", onEnd).off("close", onEnd);
+    signal.removeEventListener("abort", onEnd);
+  });
+}

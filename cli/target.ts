@@ -1,0 +1,154 @@
+/**
+ * Owns the question "which controller, and with which token?".
+ *
+ * 1. A named controller (`--controller`, `LEMON_CONTROLLER`) decides alone; else it is the one that
+ *    runs here. Several are an error that lists them, never a guess.
+ * 2. A token is handed only to whom it was given for: the managed file's to the controller that runs
+ *    here, the others to the controller the user named.
+ */
+import { readFile } from "node:fs/promises";
+import { isAbsolute, join, resolve } from "node:path";
+import { LemonError } from "../protocol/errors.ts";
+import { variable } from "./arguments.ts";
+import type { ControllerRecord } from "./controller-record.ts";
+import { controllerUrl, isLoopback, isReadableOnTheWay } from "./controller-url.ts";
+import { UsageError } from "./exit.ts";
+import { printable, shellWord } from "./printable.ts";
+import type { Shell } from "./shell.ts";
+
+/** The flags that every command on a controller takes. */
+export interface TargetFlags {
+  readonly controller?: string;
+  readonly operatorToken?: string;
+  readonly operatorTokenFile?: string;
+  readonly caFile?: string;
+}
+
+export interface Target {
+  readonly url: string;
+  readonly token: string | null;
+  /** PEM of the authorities to trust instead of the system's. */
+  readonly ca: string | null;
+  /** What a command printed for later needs to reach the same controller: ` --controller …`, or nothing. */
+  readonly suffix: string;
+  /** Something the user should know before the connection is made. */
+  readonly warning: string | null;
+}
+
+/** The state folder: `LEMON_HOME`, else `~/.lemon`. */
+export function lemonHome(shell: Pick<Shell, "environment" | "cwd" | "homeDirectory">): string {
+  const given = variable(shell.environment, "LEMON_HOME");
+  return given === null ? join(shell.homeDirectory, ".lemon") : resolve(shell.cwd, given);
+}
+
+export async function resolveTarget(shell: Shell, flags: TargetFlags): Promise<Target> {
+  const ca = await readCa(shell, flags.caFile);
+  const givenToken = await readToken(shell, flags);
+  const named = flags.controller ?? variable(shell.environment, "LEMON_CONTROLLER");
+  if (named === null) {
+    const { record, url } = await theOneThatRunsHere(shell);
+    const token = givenToken ?? (await localToken(shell, record));
+    return { url, token, ca, suffix: "", warning: null };
+  }
+
+  const flag = flags.controller === undefined ? "LEMON_CONTROLLER" : "--controller";
+  const url = controllerUrl(flag, named);
+  const token = givenToken ?? (await tokenOfLocal(shell, url));
+  return {
+    url,
+    token,
+    ca,
+    suffix: flags.controller === undefined ? "" : ` --controller ${shellWord(url)}`,
+    warning:
+      token !== null && isReadableOnTheWay(url)
+        ? `the operator token crosses the network readable: ${printable(url)} is not wss://`
+        : null,
+  };
+}
+
+interface RunningHere {
+  readonly record: ControllerRecord;
+  readonly url: string;
+}
+
+async function theOneThatRunsHere(shell: Shell): Promise<RunningHere> {
+  const running = await runningHere(shell);
+  const [only] = running;
+  if (only === undefined)
+    throw new LemonError("unavailable", {
+      message: "No controller runs here; start one with `lemon up`, or name one with --controller",
+    });
+  if (running.length > 1) {
+    const urls = running.map(({ url }) => url).join(", ");
+    throw new UsageError(`Several controllers run here: ${urls}`, "name one with --controller");
+  }
+  return only;
+}
+
+async function runningHere(shell: Shell): Promise<readonly RunningHere[]> {
+  // Proving who lives needs native code; a command that is told its controller does not load it.
+  const { controllerRecordUrl, readControllerRecords } = await import("./controller-record.ts");
+  const found = await readControllerRecords(lemonHome(shell));
+  return found.flatMap((entry) =>
+    "record" in entry ? [{ record: entry.record, url: controllerRecordUrl(entry.record) }] : [],
+  );
+}
+
+/** The token of the controller that runs here under this very address; null when none does. */
+async function tokenOfLocal(shell: Shell, url: string): Promise<string | null> {
+  const { protocol, hostname, port } = new URL(url);
+  if (protocol !== "ws:" || !isLoopback(hostname)) return null;
+  const found = (await runningHere(shell)).find(({ record }) => String(record.port) === port);
+  return found === undefined ? null : localToken(shell, found.record);
+}
+
+async function localToken(shell: Shell, record: ControllerRecord): Promise<string | null> {
+  if (record.tokenFile === null)
+    return variable(shell.environment, "LEMON_CONTROL_PLANE_OPERATOR_TOKEN");
+  const { readSecureFile } = await import("../host/secure-file.ts");
+  const bytes = await readSecureFile(record.tokenFile);
+  return bytes === null ? null : bytes.toString("utf8").trim();
+}
+
+const LARGEST_TOKEN_FILE_BYTES = 4_096;
+
+async function readToken(shell: Shell, flags: TargetFlags): Promise<string | null> {
+  if (flags.operatorToken !== undefined && flags.operatorTokenFile !== undefined)
+    throw new UsageError("--operator-token and --operator-token-file exclude each other");
+  if (flags.operatorTokenFile !== undefined)
+    return readTokenFile(shell, "--operator-token-file", flags.operatorTokenFile);
+  return flags.operatorToken ?? variable(shell.environment, "LEMON_WS_TOKEN");
+}
+
+/** A token from a file the user names; only its content is judged, not its mode: it may be a mounted secret. */
+export async function readTokenFile(
+  shell: Pick<Shell, "cwd">,
+  flag: string,
+  path: string,
+): Promise<string> {
+  const text = (await readUserFile(shell, flag, path)).toString("utf8").trim();
+  if (text === "" || text.length > LARGEST_TOKEN_FILE_BYTES || /\s/.test(text))
+    throw new UsageError(`${flag} names a file that does not hold one token`);
+  return text;
+}
+
+async function readCa(shell: Shell, path: string | undefined): Promise<string | null> {
+  if (path === undefined) return null;
+  const pem = (await readUserFile(shell, "--ca-file", path)).toString("utf8");
+  if (!pem.includes("-----BEGIN CERTIFICATE-----"))
+    throw new UsageError("--ca-file names a file that holds no PEM certificate");
+  return pem;
+}
+
+async function readUserFile(
+  shell: Pick<Shell, "cwd">,
+  flag: string,
+  path: string,
+): Promise<Buffer> {
+  try {
+    return await readFile(isAbsolute(path) ? path : resolve(shell.cwd, path));
+  } catch (error) {
+    const code = error instanceof Error && "code" in error ? String(error.code) : "unreadable";
+    throw new UsageError(`${flag} names a file that can not be read (${code})`);
+  }
+}
