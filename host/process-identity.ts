@@ -13,7 +13,7 @@ import { constants } from "node:os";
 import { z } from "zod";
 import { LemonError } from "../protocol/errors.ts";
 import { checked, native, nativeBlocking } from "./native/library.ts";
-import { hasEnded, readProcessRow } from "./process-table.ts";
+import { hasEnded, type ProcessRow, readProcessRow } from "./process-table.ts";
 import { errnoOf, systemFailure } from "./system-error.ts";
 
 /** For files that hold an identity over restarts: JSON `{pid, startTime}`. */
@@ -139,9 +139,13 @@ let boot: string | undefined;
 
 function linuxStartTime(pid: number): string | null {
   const row = readProcessRow(pid);
-  if (row === null || hasEnded(row)) return null;
+  return row === null || hasEnded(row) ? null : identityOfRow(row).startTime;
+}
+
+/** The identity of the process that a row of the process table was read from. */
+export function identityOfRow(row: ProcessRow): ProcessIdentity {
   boot ??= readFileSync("/proc/sys/kernel/random/boot_id", "latin1").trim();
-  return `${boot}:${row.startTicks}`;
+  return { pid: row.pid, startTime: `${boot}:${row.startTicks}` };
 }
 
 const procPidinfo = native(

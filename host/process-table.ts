@@ -2,7 +2,7 @@
  * Owns the reading of Linux's `/proc/<pid>/stat` (proc_pid_stat(5)): who a process is and whose.
  * A row is a moment's view; only together with a start time does a pid name a process.
  */
-import { readFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { errnoOf } from "./system-error.ts";
 
 export interface ProcessRow {
@@ -35,16 +35,57 @@ function isCount(value: number | undefined): value is number {
 
 /** The row of a process, zombies included; null when there is none. */
 export function readProcessRow(pid: number): ProcessRow | null {
-  try {
-    return parseProcessRow(readFileSync(`/proc/${pid}/stat`, "latin1"));
-  } catch (failure) {
-    const errno = errnoOf(failure);
-    if (errno === "ENOENT" || errno === "ESRCH") return null;
-    throw failure;
-  }
+  return unlessGone(() => parseProcessRow(readFileSync(`/proc/${pid}/stat`, "latin1")), null);
 }
 
 /** Ended, whether or not its parent has reaped it. */
 export function hasEnded(row: ProcessRow): boolean {
   return row.state === "Z" || row.state === "X";
+}
+
+/** Every process that can be seen, zombies included. */
+export function readAllRows(): ProcessRow[] {
+  return readdirSync("/proc").flatMap((name) => {
+    const row = /^\d+$/.test(name) ? readProcessRow(Number(name)) : null;
+    return row === null ? [] : [row];
+  });
+}
+
+let childrenAreListed: boolean | undefined;
+
+/**
+ * The children of a process, zombies included; empty when there is no such process. Of this process
+ * only those of the main thread: it is the one that forks, and that orphans are handed to.
+ */
+export function childrenOf(pid: number): number[] {
+  // Absent from kernels built without CONFIG_PROC_CHILDREN (proc_tid_children(5)).
+  childrenAreListed ??= existsSync(childrenFile(process.pid, process.pid));
+  if (!childrenAreListed) {
+    return readAllRows().flatMap((row) => (row.parent === pid ? [row.pid] : []));
+  }
+  if (pid === process.pid) return childrenOfThread(pid, pid);
+  return threadsOf(pid).flatMap((thread) => childrenOfThread(pid, thread));
+}
+
+function threadsOf(pid: number): number[] {
+  return unlessGone(() => readdirSync(`/proc/${pid}/task`).map(Number), []);
+}
+
+function childrenOfThread(pid: number, thread: number): number[] {
+  const text = unlessGone(() => readFileSync(childrenFile(pid, thread), "latin1"), "");
+  return text.split(" ").filter(Boolean).map(Number);
+}
+
+function childrenFile(pid: number, thread: number): string {
+  return `/proc/${pid}/task/${thread}/children`;
+}
+
+function unlessGone<T>(read: () => T, gone: T): T {
+  try {
+    return read();
+  } catch (failure) {
+    const errno = errnoOf(failure);
+    if (errno === "ENOENT" || errno === "ESRCH") return gone;
+    throw failure;
+  }
 }

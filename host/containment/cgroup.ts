@@ -1,0 +1,323 @@
+/**
+ * Owns containment by cgroup v2: a cgroup for each run, below the worker's own (cgroups(7)).
+ *
+ * 1. A run is in its cgroup before its program starts: born there (glibc 2.39, kernel 5.7), else forked
+ *    while this process itself stands in it for the moment of the fork. The event loop does nothing else
+ *    in that moment, so no other child can be born there.
+ * 2. No cgroup is killed while this process stands in it.
+ * 3. A cgroup is used again only when the kernel says that nothing lives in it.
+ * 4. What a dead worker left is recognised by its lock, which nobody holds, and by nothing else.
+ */
+import { randomBytes } from "node:crypto";
+import {
+  closeSync,
+  constants,
+  existsSync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  rmdirSync,
+  watch,
+  write,
+  writeFileSync,
+  writeSync,
+} from "node:fs";
+import { join, resolve } from "node:path";
+import { LemonError } from "../../protocol/errors.ts";
+import { type FileLock, lockDirectory } from "../file-lock.ts";
+import {
+  canSpawnIntoCgroup,
+  type NativeChild,
+  type NativeSpawn,
+  spawnNative,
+} from "../native/spawn.ts";
+import { errnoOf } from "../system-error.ts";
+import type { Cell, Containment } from "./containment.ts";
+
+/** A cgroup folder is given this long to empty after `cgroup.kill`: only uninterruptible sleep takes longer. */
+const EMPTY_WITHIN_MS = 2_000;
+const PREFIX = "lemon-";
+
+/** Files through which a process enters a cgroup and leaves it. */
+interface Doors {
+  readonly folder: string;
+  /** Open `cgroup.procs`. */
+  readonly procs: number;
+  /** The folder itself. */
+  readonly directory: number;
+}
+
+export class CgroupContainment implements Containment {
+  readonly kind = "cgroup";
+  readonly mark = null;
+  readonly cgroup: string;
+  readonly #lock: FileLock;
+  /** Open `cgroup.procs` of the cgroup that this process lives in. */
+  readonly #home: number;
+  readonly #free: Doors[] = [];
+  #bornInside = canSpawnIntoCgroup();
+  #created = 0;
+  #isHome = true;
+
+  private constructor(base: string, lock: FileLock, home: number) {
+    this.cgroup = base;
+    this.#lock = lock;
+    this.#home = home;
+  }
+
+  /** Null where no cgroup v2 is mounted, writable and killable (kernel 5.14). */
+  static create(): CgroupContainment | null {
+    const own = process.platform === "linux" ? ownCgroup() : null;
+    if (own === null) return null;
+    const base = join(own, `${PREFIX}${randomBytes(8).toString("hex")}`);
+    const opened: { lock?: FileLock; home?: number } = {};
+    try {
+      mkdirSync(base);
+      opened.lock = holdNew(base);
+      opened.home = openSync(join(own, "cgroup.procs"), constants.O_WRONLY);
+      const containment = new CgroupContainment(base, opened.lock, opened.home);
+      containment.#prove();
+      removeAbandoned(own);
+      return containment;
+    } catch {
+      if (opened.home !== undefined) closeSync(opened.home);
+      opened.lock?.release();
+      removeTree(base);
+      return null;
+    }
+  }
+
+  /** One way in and out, so that a machine that refuses it is found out before any run. */
+  #prove(): void {
+    const doors = this.#take();
+    this.#free.push(doors);
+    this.#standIn(doors, () => {});
+    if (!this.#isHome) throw new Error("no way back");
+  }
+
+  /**
+   * The kernel's lock for moving a process takes milliseconds to get when nobody has moved one lately
+   * (it waits for an RCU grace period). A move to where this process is already, on a pool thread, makes
+   * the moves that follow fast.
+   */
+  async ready(): Promise<void> {
+    if (this.#bornInside) return;
+    await new Promise<void>((resolve) => {
+      // Whether it worked shows when it counts.
+      write(this.#home, "0", () => resolve());
+    });
+  }
+
+  open(): Cell {
+    return new CgroupCell(this, this.#free.pop() ?? this.#take());
+  }
+
+  spawnIn(doors: Doors, spec: NativeSpawn): NativeChild {
+    if (this.#bornInside) {
+      try {
+        return spawnNative({ ...spec, cgroup: doors.directory });
+      } catch (failure) {
+        if (!BIRTH_REFUSED.has(errnoOf(failure) ?? "")) throw failure;
+      }
+    }
+    const child = this.#standIn(doors, () => spawnNative(spec));
+    // The program can be started, so it was the birth in a cgroup that this kernel does not know.
+    this.#bornInside = false;
+    return child;
+  }
+
+  #standIn<T>(doors: Doors, act: () => T): T {
+    writeSync(doors.procs, "0");
+    this.#isHome = false;
+    try {
+      return act();
+    } finally {
+      this.#goHome();
+    }
+  }
+
+  #goHome(): void {
+    try {
+      writeSync(this.#home, "0");
+      this.#isHome = true;
+    } catch {
+      // The home was taken away from us. `kill` knows: no cell is killed from inside.
+    }
+  }
+
+  /** Whether this process stands in no cell. */
+  get isHome(): boolean {
+    return this.#isHome;
+  }
+
+  #take(): Doors {
+    this.#created += 1;
+    const folder = join(this.cgroup, `run-${this.#created}`);
+    mkdirSync(folder);
+    return {
+      folder,
+      procs: openSync(join(folder, "cgroup.procs"), constants.O_WRONLY),
+      directory: openSync(folder, constants.O_RDONLY | constants.O_DIRECTORY),
+    };
+  }
+
+  /** An empty one is kept for the next run; another is left for `close`. */
+  giveBack(doors: Doors): void {
+    if (isEmpty(doors.folder) && subfolders(doors.folder).length === 0) this.#free.push(doors);
+    else discard(doors);
+  }
+
+  close(): void {
+    for (const doors of this.#free.splice(0)) discard(doors);
+    removeTree(this.cgroup);
+    closeSync(this.#home);
+    this.#lock.release();
+  }
+}
+
+/** Locks a folder just made. Should another worker have taken it for abandoned, it is gone. */
+function holdNew(base: string): FileLock {
+  const lock = lockDirectory(base);
+  if (lock === null) throw new Error("taken for abandoned");
+  if (existsSync(join(base, "cgroup.kill"))) return lock;
+  lock.release();
+  throw new Error("no cgroup.kill");
+}
+
+/** What a kernel, or a sandbox, says that knows no `CLONE_INTO_CGROUP`. An exec can say some of it, too. */
+const BIRTH_REFUSED: ReadonlySet<string> = new Set(["ENOSYS", "EINVAL", "EOPNOTSUPP", "EPERM"]);
+
+class CgroupCell implements Cell {
+  readonly #containment: CgroupContainment;
+  readonly #doors: Doors;
+
+  constructor(containment: CgroupContainment, doors: Doors) {
+    this.#containment = containment;
+    this.#doors = doors;
+  }
+
+  spawn(spec: NativeSpawn): NativeChild {
+    return this.#containment.spawnIn(this.#doors, spec);
+  }
+
+  get holdsAll(): boolean {
+    return this.#containment.isHome;
+  }
+
+  kill(): void {
+    if (!this.holdsAll) throw new LemonError("process_stop_failed");
+    writeFileSync(join(this.#doors.folder, "cgroup.kill"), "1");
+  }
+
+  async clear(): Promise<boolean> {
+    if (isEmpty(this.#doors.folder)) return true;
+    if (!this.holdsAll) return false;
+    this.kill();
+    return await untilEmpty(this.#doors.folder);
+  }
+
+  release(): void {
+    this.#containment.giveBack(this.#doors);
+  }
+}
+
+/** The kernel tells a change of `cgroup.events` as a modification of the file. */
+async function untilEmpty(folder: string): Promise<boolean> {
+  const events = join(folder, "cgroup.events");
+  return await new Promise((resolve) => {
+    const watcher = watch(events, () => {
+      if (isEmpty(folder)) settle(true);
+    });
+    const timer = setTimeout(() => settle(isEmpty(folder)), EMPTY_WITHIN_MS);
+    const settle = (empty: boolean): void => {
+      watcher.close();
+      clearTimeout(timer);
+      resolve(empty);
+    };
+    if (isEmpty(folder)) settle(true);
+  });
+}
+
+function isEmpty(folder: string): boolean {
+  return readFileSync(join(folder, "cgroup.events"), "latin1").includes("populated 0");
+}
+
+function subfolders(folder: string): string[] {
+  return readdirSync(folder, { withFileTypes: true })
+    .filter((entry) => entry.isDirectory())
+    .map((entry) => join(folder, entry.name));
+}
+
+function discard(doors: Doors): void {
+  closeSync(doors.procs);
+  closeSync(doors.directory);
+  removeTree(doors.folder);
+}
+
+/** Removes a cgroup and those below it, as far as they are empty. */
+function removeTree(folder: string): void {
+  try {
+    for (const inner of subfolders(folder)) removeTree(inner);
+    rmdirSync(folder);
+  } catch {
+    // Populated, or gone already: a later start finds it by its lock.
+  }
+}
+
+/** Ends and removes what workers left that were killed together with their reaper. */
+function removeAbandoned(own: string): void {
+  for (const folder of subfolders(own)) {
+    if (!folder.startsWith(join(own, PREFIX))) continue;
+    try {
+      const lock = lockDirectory(folder);
+      if (lock === null) continue;
+      writeFileSync(join(folder, "cgroup.kill"), "1");
+      removeTree(folder);
+      lock.release();
+    } catch (failure) {
+      if (!(failure instanceof LemonError)) throw failure;
+    }
+  }
+}
+
+/** The folder of the cgroup (v2) this process is in; null where none can be reached. */
+function ownCgroup(): string | null {
+  try {
+    return cgroupFolder(
+      readFileSync("/proc/self/mountinfo", "utf8"),
+      readFileSync("/proc/self/cgroup", "utf8"),
+    );
+  } catch {
+    return null;
+  }
+}
+
+/** From the texts of `/proc/self/mountinfo` and `/proc/self/cgroup` (proc_pid_mountinfo(5), cgroups(7)). */
+export function cgroupFolder(mountinfo: string, cgroups: string): string | null {
+  const path = /^0::(\/.*)$/m.exec(cgroups)?.[1];
+  // A path that starts with `/..` lies outside what this cgroup namespace can see.
+  if (path === undefined || path.startsWith("/..")) return null;
+  for (const line of mountinfo.split("\n")) {
+    const [mount = "", filesystem = ""] = line.split(" - ");
+    if (!filesystem.startsWith("cgroup2 ")) continue;
+    const [, , , root, mountPoint] = mount.split(" ").map(unescapeMount);
+    if (root === undefined || mountPoint === undefined) continue;
+    const below = root === "/" ? path : withoutPrefix(path, root);
+    if (below !== null) return resolve(mountPoint, `.${below}`);
+  }
+  return null;
+}
+
+/** What follows `root` in `path`, for a path at or below it. */
+function withoutPrefix(path: string, root: string): string | null {
+  if (path === root) return "";
+  return path.startsWith(`${root}/`) ? path.slice(root.length) : null;
+}
+
+/** Space, tab, newline and backslash stand there as three octal digits. */
+function unescapeMount(field: string): string {
+  return field.replace(/\\([0-7]{3})/g, (_, octal: string) =>
+    String.fromCharCode(Number.parseInt(octal, 8)),
+  );
+}

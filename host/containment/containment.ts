@@ -1,0 +1,50 @@
+/**
+ * Owns the words of containment: what holds everything that one run started, however it forked,
+ * detached or renamed itself, so that all of it can be ended.
+ *
+ * - `cgroup`: a cgroup (v2) for each run. Nothing escapes it but what its own account moves out.
+ * - `subreaper`: session, group, parentage and a mark in the environment. What detaches, outlives its
+ *   parent and also clears its environment escapes.
+ */
+import type { ChildExits } from "../child-exits.ts";
+import type { NativeChild, NativeSpawn } from "../native/spawn.ts";
+import { CgroupContainment } from "./cgroup.ts";
+import { SubreaperContainment } from "./subreaper.ts";
+
+/** What holds one run. */
+export interface Cell {
+  /**
+   * Whether the kernel knows what is in the cell, so that `kill` and `clear` reach all of it. If not, the
+   * run's process group is to be signalled before `clear`.
+   */
+  readonly holdsAll: boolean;
+  /** Starts the run's program inside the cell: it is there before its first instruction. */
+  spawn(spec: NativeSpawn): NativeChild;
+  /** Kills everything in the cell by one act of the kernel. Only where it `holdsAll`. */
+  kill(): void;
+  /**
+   * After the leader has ended: ends whatever the run left behind and waits until it is gone. False when
+   * something still lives after a few seconds.
+   */
+  clear(): Promise<boolean>;
+  /** Gives the cell back. The leader is reaped, or never was. */
+  release(): void;
+}
+
+export interface Containment {
+  readonly kind: "cgroup" | "subreaper";
+  /** For the reaper process: the folder of all cells, whose `cgroup.kill` ends them together. */
+  readonly cgroup: string | null;
+  /** For the reaper process: what stands in the environment of all runs; null when none is needed. */
+  readonly mark: string | null;
+  /** Does off the event loop what would make the next `spawn` slow. */
+  ready(): Promise<void>;
+  /** A cell for one run. */
+  open(): Cell;
+  close(): void;
+}
+
+/** The strongest containment this machine offers. */
+export function strongestContainment(exits: ChildExits): Containment {
+  return CgroupContainment.create() ?? new SubreaperContainment(exits);
+}

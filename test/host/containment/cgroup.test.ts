@@ -1,0 +1,109 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { expect } from "chai";
+import { CgroupContainment, cgroupFolder } from "../../../host/containment/cgroup.ts";
+import { KILL_AT_ONCE } from "../../../host/spawner.ts";
+import { MODES, run, shell, spawnerOf, start } from "../../support/native-run.ts";
+
+const HYBRID = `24 23 0:22 / /sys/fs/cgroup rw - tmpfs tmpfs rw,mode=755
+25 24 0:23 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory
+26 24 0:24 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw`;
+
+describe("the folder of this process's cgroup", () => {
+  for (const [what, mountinfo, cgroups, expected] of [
+    [
+      "lies below the mount of the unified hierarchy",
+      "30 23 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw,nsdelegate",
+      "0::/user.slice/user-1000.slice\n",
+      "/sys/fs/cgroup/user.slice/user-1000.slice",
+    ],
+    [
+      "lies in the hybrid's unified part",
+      HYBRID,
+      "4:memory:/a\n1:name=systemd:/b\n0::/c\n",
+      "/sys/fs/cgroup/unified/c",
+    ],
+    ["is the mount itself at the root", HYBRID, "0::/\n", "/sys/fs/cgroup/unified"],
+    [
+      "is found below a mount of a part of the hierarchy",
+      "30 23 0:26 /docker/abc /sys/fs/cgroup rw - cgroup2 cgroup2 rw",
+      "0::/docker/abc/init\n",
+      "/sys/fs/cgroup/init",
+    ],
+    [
+      "is unknown when another part is mounted",
+      "30 23 0:26 /docker/abc /sys/fs/cgroup rw - cgroup2 cgroup2 rw",
+      "0::/docker/abcd\n",
+      null,
+    ],
+    ["is unknown outside this namespace", HYBRID, "0::/../other\n", null],
+    ["is unknown without cgroup v2", HYBRID, "4:memory:/a\n", null],
+    ["is unknown when no cgroup v2 is mounted", "24 23 0:22 / / rw - ext4 x rw", "0::/\n", null],
+    [
+      "may be mounted anywhere",
+      "30 23 0:26 / /mnt/my\\040groups rw - cgroup2 cgroup2 rw",
+      "0::/x\n",
+      "/mnt/my groups/x",
+    ],
+  ] as const) {
+    it(what, () => {
+      expect(cgroupFolder(mountinfo, cgroups)).to.equal(expected);
+    });
+  }
+});
+
+if (MODES.includes("cgroup")) {
+  describe("containment by cgroup", () => {
+    it("gives each run a cgroup of its own, and uses an empty one again", async () => {
+      const spawner = spawnerOf("cgroup");
+      const where = async (script = "cat /proc/self/cgroup") => {
+        const { stdout } = await run(spawner, { argv: shell(script) });
+        return /^0::(.*)$/m.exec(stdout)?.[1];
+      };
+      const first = await where();
+      expect(await where()).to.equal(first);
+      const together = await Promise.all([where(), where(), where()]);
+      expect(new Set(together).size).to.equal(3);
+      expect(readFileSync("/proc/self/cgroup", "utf8")).not.to.contain("lemon-");
+      await spawner.close();
+    });
+
+    it("ends and removes what a run made below its cgroup, too", async () => {
+      const containment = CgroupContainment.create();
+      if (containment === null) throw new Error("it is there");
+      const spawner = spawnerOf("cgroup", { containment: () => containment });
+      const heard = await start(spawner, { argv: ["/bin/sleep", "600"] });
+      const [cell = ""] = readdirSync(containment.cgroup).filter((name) => name.startsWith("run-"));
+      const inner = join(containment.cgroup, cell, "inner");
+      mkdirSync(inner);
+      writeFileSync(join(inner, "cgroup.procs"), String(heard.process.pid));
+      await heard.process.stop(KILL_AT_ONCE);
+      expect(await heard.process.exited).to.deep.equal({ code: null, signal: 9 });
+      expect(await heard.process.clear()).to.equal(true);
+      heard.process.release();
+      expect(existsSync(inner)).to.equal(false);
+      await spawner.close();
+      expect(existsSync(containment.cgroup)).to.equal(false);
+    });
+
+    it("ends and removes what a worker left that was killed with its reaper, and nothing that is held", async () => {
+      const held = CgroupContainment.create();
+      if (held === null) throw new Error("it is there");
+      const abandoned = join(dirname(held.cgroup), "lemon-abandoned-test");
+      mkdirSync(join(abandoned, "run-1"), { recursive: true });
+      const child = spawn("sleep", ["600"], { stdio: "ignore" });
+      const exit = once(child, "exit");
+      writeFileSync(join(abandoned, "run-1", "cgroup.procs"), String(child.pid));
+      CgroupContainment.create()?.close();
+      expect(await exit).to.deep.equal([null, "SIGKILL"]);
+      expect(existsSync(held.cgroup)).to.equal(true);
+      // Populated until the child was gone, so the next start removes it at the latest.
+      CgroupContainment.create()?.close();
+      expect(existsSync(abandoned)).to.equal(false);
+      held.close();
+      expect(existsSync(held.cgroup)).to.equal(false);
+    });
+  });
+}
