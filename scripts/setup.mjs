@@ -27,14 +27,7 @@ import {
 } from "node:fs";
 import { homedir } from "node:os";
 import { basename, dirname, join, sep } from "node:path";
-import {
-  cacheFolder,
-  codeOf,
-  exclusively,
-  packageRoot,
-  sweep,
-  withScratch,
-} from "./cache-folder.mjs";
+import { codeOf, exclusively, packageRoot, sweep, withScratch } from "./cache-folder.mjs";
 import { ensureNatsServer } from "./nats-server.mjs";
 
 const NODE_MAJOR = 24;
@@ -47,20 +40,21 @@ const STAMP = ".lemon-setup.json";
 
 const root = packageRoot();
 const tree = join(root, "node_modules");
-const packages = createHash("sha256")
-  .update(readFileSync(join(root, "package-lock.json")))
-  .digest("hex");
+// Beside the tree, whatever LEMON_CACHE says: a rename must not leave the file system.
+const cache = join(root, ".cache");
 const platform = `${process.platform}-${process.arch}`;
 
 /** @param {string} line */
 const say = (line) => console.error(`set-up: ${line}`);
 
 try {
-  const cache = cacheFolder(process.env);
+  const lock = readFileSync(join(root, "package-lock.json"));
+  const packages = createHash("sha256").update(lock).digest("hex");
   sweep(cache);
-  if (!isTreeCurrent()) {
+  if (!isTreeFor(packages)) {
     await exclusively(cache, "npm-packages", say, async () => {
-      if (!isTreeCurrent()) await withScratch(cache, installTree);
+      if (isTreeFor(packages)) return;
+      await withScratch(cache, (scratch) => installTree(packages, scratch));
     });
   }
   await ensureNatsServer({ say });
@@ -69,7 +63,8 @@ try {
   process.exitCode = 1;
 }
 
-function isTreeCurrent() {
+/** @param {string} packages */
+function isTreeFor(packages) {
   try {
     /** @type {Stamp} */
     const stamp = JSON.parse(readFileSync(join(tree, STAMP), "utf8"));
@@ -81,8 +76,11 @@ function isTreeCurrent() {
   }
 }
 
-/** @param {string} scratch */
-async function installTree(scratch) {
+/**
+ * @param {string} packages
+ * @param {string} scratch
+ */
+async function installTree(packages, scratch) {
   const staged = join(scratch, "staged");
   mkdirSync(staged);
   for (const name of ["package.json", "package-lock.json", ".npmrc"]) {
@@ -139,7 +137,7 @@ function npmCache() {
     accessSync(usual, constants.W_OK);
     return usual;
   } catch {
-    return join(cacheFolder(process.env), "npm");
+    return join(cache, "npm");
   }
 }
 
