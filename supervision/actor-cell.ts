@@ -16,25 +16,16 @@ import type {
   Restart,
   TreeNode,
 } from "./actor.ts";
-import type { Child, Kernel, Owner, RestartCount, Started } from "./child.ts";
+import type { Child, Kernel, Parent, RestartCount, Started } from "./child.ts";
 import type { Nursery } from "./comedy-host.ts";
 import { Life, type LifeSetting } from "./life.ts";
 import { tellSoon } from "./watchers.ts";
 
-/** Where a cell is in the tree. */
-export interface CellPlace {
-  readonly parentPath: string;
-  readonly order: number;
-  readonly owner: Owner;
-  readonly kernel: Kernel;
-  /** The nursery of the supervisor's present life. */
-  nursery(): Nursery;
-}
-
-export class ActorCell<P extends Protocol> implements Child, ActorRef<P> {
+export class ActorCell<P extends Protocol> implements Child, ActorRef<P>, LifeSetting<P> {
   readonly path: string;
-  readonly #spec: ActorSpec<P>;
-  readonly #at: CellPlace;
+  readonly order: number;
+  readonly spec: ActorSpec<P>;
+  readonly #parent: Parent;
   #life: Life<P> | null = null;
   #born = false;
   #discarded = false;
@@ -42,10 +33,11 @@ export class ActorCell<P extends Protocol> implements Child, ActorRef<P> {
   #lastDeath: Death | null = null;
   #lastCrash: string | null = null;
 
-  constructor(spec: ActorSpec<P>, at: CellPlace) {
-    this.path = `${at.parentPath}/${spec.id}`;
-    this.#spec = spec;
-    this.#at = at;
+  constructor(spec: ActorSpec<P>, parent: Parent, order: number) {
+    this.path = `${parent.path}/${spec.id}`;
+    this.order = order;
+    this.spec = spec;
+    this.#parent = parent;
   }
 
   // --- as an address ------------------------------------------------------------------------------
@@ -70,27 +62,23 @@ export class ActorCell<P extends Protocol> implements Child, ActorRef<P> {
   }
 
   stop(): Promise<void> {
-    return this.#at.owner.retire(this);
+    return this.#parent.retire(this);
   }
 
   watch(onDeath: (death: Death) => void): () => void {
     if (this.#life !== null) return this.#life.watch(onDeath);
     const death = this.#lastDeath ?? { path: this.path, reason: "shutdown", code: null };
-    return tellSoon(onDeath, death, this.#at.kernel.log);
+    return tellSoon(onDeath, death, this.kernel.log);
   }
 
   // --- as a child ---------------------------------------------------------------------------------
 
   get id(): string {
-    return this.#spec.id;
+    return this.spec.id;
   }
 
   get restart(): Restart {
-    return this.#spec.restart;
-  }
-
-  get order(): number {
-    return this.#at.order;
+    return this.spec.restart;
   }
 
   get alive(): boolean {
@@ -107,7 +95,7 @@ export class ActorCell<P extends Protocol> implements Child, ActorRef<P> {
 
   begin(): Promise<Started> {
     this.#endOrdered = false;
-    const life = new Life<P>(this.#setting());
+    const life = new Life<P>(this);
     this.#life = life;
     return life.begin();
   }
@@ -131,7 +119,7 @@ export class ActorCell<P extends Protocol> implements Child, ActorRef<P> {
     const life = this.#life;
     return {
       path: this.path,
-      kind: this.#spec.kind,
+      kind: this.spec.kind,
       state: life?.state ?? this.#stateWithoutLife(),
       restart: this.restart,
       mailboxDepth: life?.mailboxDepth ?? 0,
@@ -149,24 +137,29 @@ export class ActorCell<P extends Protocol> implements Child, ActorRef<P> {
     return this.#born ? "backing_off" : "starting";
   }
 
-  #setting(): LifeSetting<P> {
-    return {
-      self: this,
-      spec: this.#spec,
-      kernel: this.#at.kernel,
-      nursery: this.#at.nursery(),
-      lifeUp: () => {
-        this.#born = true;
-      },
-      lifeEnded: (death) => this.#ended(death),
-    };
+  // --- as the setting of its lives ----------------------------------------------------------------
+
+  get self(): ActorRef<P> {
+    return this;
   }
 
-  #ended(death: Death): void {
+  get kernel(): Kernel {
+    return this.#parent.kernel;
+  }
+
+  get nursery(): Nursery {
+    return this.#parent.nursery;
+  }
+
+  lifeUp(): void {
+    this.#born = true;
+  }
+
+  lifeEnded(death: Death): void {
     const uptimeMs = this.#life?.uptimeMs ?? 0;
     this.#life = null;
     this.#lastDeath = death;
     if (death.reason === "crash" || death.reason === "init_failed") this.#lastCrash = death.code;
-    this.#at.owner.childEnded(this, { death, uptimeMs, ordered: this.#endOrdered });
+    this.#parent.childEnded(this, { death, uptimeMs, ordered: this.#endOrdered });
   }
 }

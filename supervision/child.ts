@@ -2,6 +2,7 @@
 import type { Logger } from "pino";
 import type { Clock } from "../host/clock.ts";
 import type { Death, Restart, TreeNode } from "./actor.ts";
+import type { Nursery } from "./comedy-host.ts";
 
 /** What every part of one system shares. */
 export interface Kernel {
@@ -43,11 +44,15 @@ export interface Child {
   describe(restarts: RestartCount): TreeNode;
 }
 
-/** What a child may say to its supervisor. */
-export interface Owner {
+/** What a child has of its supervisor. */
+export interface Parent {
+  readonly path: string;
+  readonly kernel: Kernel;
+  /** Where the lives of the children take place, for as long as this life of the supervisor lasts. */
+  readonly nursery: Nursery;
   /** Called once for each life that ended. */
   childEnded(child: Child, end: LifeEnd): void;
-  /** Ends the child and takes it from the tree; resolves when that is done. */
+  /** Ends the child and takes it from the tree; resolves when that is done. Never rejects. */
   retire(child: Child): Promise<void>;
 }
 
@@ -55,6 +60,6 @@ export interface LifeEnd {
   readonly death: Death;
   /** How long the life was up; 0 when it never was. */
   readonly uptimeMs: number;
-  /** True when the end was asked for by the supervisor or the owner, so that it calls for no restart. */
+  /** True when it was asked for, by the supervisor or by whoever stopped the child: no restart follows from it. */
   readonly ordered: boolean;
 }

@@ -65,7 +65,7 @@ export class Life<P extends Protocol> implements LoopOwner {
   #lastAnswersSent = false;
   #cancelDeadline: (() => void) | null = null;
   #abort: AbortController | null = null;
-  #tellEnded: (() => void)[] = [];
+  #tellEnded: (() => void)[] | null = null;
 
   constructor(setting: LifeSetting<P>) {
     this.#setting = setting;
@@ -198,7 +198,9 @@ export class Life<P extends Protocol> implements LoopOwner {
   /** Ends the life in order; resolves when it has ended. Never rejects. */
   stop(): Promise<void> {
     if (this.#isOver()) return Promise.resolve();
-    const ended = new Promise<void>((resolve) => this.#tellEnded.push(resolve));
+    this.#tellEnded ??= [];
+    const waiting = this.#tellEnded;
+    const ended = new Promise<void>((resolve) => waiting.push(resolve));
     if (this.#state !== "stopping") {
       this.#close("shutdown", null);
       // A start has nothing to finish properly, so it is asked to give up at once.
@@ -331,7 +333,7 @@ export class Life<P extends Protocol> implements LoopOwner {
       const error = this.#startError ?? new LemonError("actor_unavailable");
       this.#tellStarted({ up: false, error });
     }
-    for (const tellEnded of this.#tellEnded) tellEnded();
+    for (const tellEnded of this.#tellEnded ?? []) tellEnded();
   }
 
   // --- for its message loop -----------------------------------------------------------------------

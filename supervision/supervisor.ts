@@ -19,9 +19,9 @@ import type {
   SupervisorSpec,
   TreeNode,
 } from "./actor.ts";
-import { ActorCell, type CellPlace } from "./actor-cell.ts";
+import { ActorCell } from "./actor-cell.ts";
 import { BackoffDelay } from "./backoff.ts";
-import type { Child, LifeEnd, Owner, Started } from "./child.ts";
+import type { Child, Kernel, LifeEnd, Parent, Started } from "./child.ts";
 import type { Nursery } from "./comedy-host.ts";
 import { GroupRestart } from "./group-restart.ts";
 import { RestartWindow } from "./intensity.ts";
@@ -32,10 +32,11 @@ import { tellSoon, Watchers } from "./watchers.ts";
 /** What becomes part of a path: no slash, no control character, not too long to read. */
 const CHILD_ID = /^[^/\p{Cc}]{1,256}$/u;
 
-export class Supervisor implements SupervisorRef, Child, Owner, Family {
+export class Supervisor implements SupervisorRef, Child, Parent, Family {
   readonly path: string;
+  readonly order: number;
   readonly #spec: SupervisorSpec;
-  readonly #at: CellPlace;
+  readonly #parent: Parent;
   readonly #children = new Map<string, Child>();
   readonly #window: RestartWindow<Child>;
   readonly #delays = new WeakMap<Child, BackoffDelay>();
@@ -57,10 +58,11 @@ export class Supervisor implements SupervisorRef, Child, Owner, Family {
   /** Children are not given their time to stop any more. */
   #hurried = false;
 
-  constructor(spec: SupervisorSpec, at: CellPlace) {
-    this.path = `${at.parentPath}/${spec.id}`;
+  constructor(spec: SupervisorSpec, parent: Parent, order: number) {
+    this.path = `${parent.path}/${spec.id}`;
+    this.order = order;
     this.#spec = spec;
-    this.#at = at;
+    this.#parent = parent;
     this.#window = new RestartWindow(spec.intensity);
     this.#plan = this.#newPlan();
   }
@@ -68,25 +70,25 @@ export class Supervisor implements SupervisorRef, Child, Owner, Family {
   // --- as its owner sees it -----------------------------------------------------------------------
 
   async startActor<P extends Protocol>(spec: ActorSpec<P>): Promise<ActorRef<P>> {
-    const cell = new ActorCell(spec, this.#placeForChild());
+    const cell = new ActorCell(spec, this, this.#takeOrder());
     await this.#add(cell);
     return cell;
   }
 
   async startSupervisor(spec: SupervisorSpec): Promise<SupervisorRef> {
-    const supervisor = new Supervisor(spec, this.#placeForChild());
+    const supervisor = new Supervisor(spec, this, this.#takeOrder());
     await this.#add(supervisor);
     return supervisor;
   }
 
   stop(): Promise<void> {
-    return this.#at.owner.retire(this);
+    return this.#parent.retire(this);
   }
 
   watch(onDeath: (death: Death) => void): () => void {
     if (this.alive) return this.#watchers.add(onDeath);
     const death = this.#lastDeath ?? { path: this.path, reason: "shutdown", code: null };
-    return tellSoon(onDeath, death, this.#at.kernel.log);
+    return tellSoon(onDeath, death, this.kernel.log);
   }
 
   async #add(child: Child): Promise<void> {
@@ -108,24 +110,21 @@ export class Supervisor implements SupervisorRef, Child, Owner, Family {
     return { up: false, error: new LemonError("actor_unavailable") };
   }
 
-  #placeForChild(): CellPlace {
-    const order = this.#nextOrder;
+  #takeOrder(): number {
     this.#nextOrder += 1;
-    return {
-      parentPath: this.path,
-      order,
-      owner: this,
-      kernel: this.#at.kernel,
-      nursery: () => this.#nurseryOfThisLife(),
-    };
+    return this.#nextOrder;
   }
 
-  #nurseryOfThisLife(): Nursery {
-    this.#nursery ??= this.#at.nursery().nursery(this.id);
+  // --- as the parent of its children --------------------------------------------------------------
+
+  get kernel(): Kernel {
+    return this.#parent.kernel;
+  }
+
+  get nursery(): Nursery {
+    this.#nursery ??= this.#parent.nursery.nursery(this.id);
     return this.#nursery;
   }
-
-  // --- as the owner of its children ---------------------------------------------------------------
 
   childEnded(child: Child, { death, uptimeMs, ordered }: LifeEnd): void {
     if (!child.born || child.discarded) {
@@ -157,7 +156,7 @@ export class Supervisor implements SupervisorRef, Child, Owner, Family {
   // --- as the family of its restart plan ----------------------------------------------------------
 
   get clock(): Clock {
-    return this.#at.kernel.clock;
+    return this.kernel.clock;
   }
 
   children(): Iterable<Child> {
@@ -165,7 +164,7 @@ export class Supervisor implements SupervisorRef, Child, Owner, Family {
   }
 
   spend(child: Child, uptimeMs: number): number | null {
-    const { log, random } = this.#at.kernel;
+    const { log, random } = this.kernel;
     if (!this.#window.spend(child, this.clock.monotonicMs())) {
       log.error({ actor: this.path, child: child.path }, "supervisor gives up: too many restarts");
       void this.#end("crash", "restart_intensity_exceeded");
@@ -186,10 +185,6 @@ export class Supervisor implements SupervisorRef, Child, Owner, Family {
 
   get restart(): Restart {
     return this.#spec.restart;
-  }
-
-  get order(): number {
-    return this.#at.order;
   }
 
   get alive(): boolean {
@@ -219,7 +214,7 @@ export class Supervisor implements SupervisorRef, Child, Owner, Family {
     this.#born = true;
     this.#startedAtMs = this.clock.nowMs();
     this.#upSinceMs = this.clock.monotonicMs();
-    this.#at.kernel.log.debug({ actor: this.path }, "supervisor started");
+    this.kernel.log.debug({ actor: this.path }, "supervisor started");
     return { up: true };
   }
 
@@ -305,7 +300,7 @@ export class Supervisor implements SupervisorRef, Child, Owner, Family {
   }
 
   #finish(reason: Death["reason"], code: string | null): void {
-    const { log, clock } = this.#at.kernel;
+    const { log, clock } = this.kernel;
     const watchers = this.#watchers;
     const death: Death = { path: this.path, reason: this.#hurried ? "killed" : reason, code };
     const uptimeMs = this.#upSinceMs === null ? 0 : clock.monotonicMs() - this.#upSinceMs;
@@ -322,7 +317,7 @@ export class Supervisor implements SupervisorRef, Child, Owner, Family {
     for (const child of this.#reversed()) if (!child.born) this.#remove(child);
     if (this.#discarded) this.#discardChildren();
     log.debug({ actor: this.path, reason: death.reason, code }, "supervisor ended");
-    this.#at.owner.childEnded(this, { death, uptimeMs, ordered: this.#endOrdered });
+    this.#parent.childEnded(this, { death, uptimeMs, ordered: this.#endOrdered });
     watchers.tell(death, log);
   }
 

@@ -6,7 +6,7 @@
 import type { Logger } from "pino";
 import type { Clock } from "../host/clock.ts";
 import type { ActorSystem, Death, SupervisorSpec, TreeNode } from "./actor.ts";
-import type { Child, LifeEnd, Owner } from "./child.ts";
+import type { Child, Kernel, LifeEnd, Parent } from "./child.ts";
 import { type Nursery, openComedy } from "./comedy-host.ts";
 import { Supervisor } from "./supervisor.ts";
 
@@ -37,11 +37,13 @@ export function createActorSystem(options: ActorSystemOptions): ActorSystem {
   return new System(options);
 }
 
-class System implements ActorSystem, Owner {
+class System implements ActorSystem, Parent {
   readonly root: Supervisor;
   readonly ended: Promise<Death>;
-  readonly #clock: Clock;
-  readonly #comedy: Nursery;
+  /** The root's path begins the tree. */
+  readonly path = "";
+  readonly kernel: Kernel;
+  readonly nursery: Nursery;
   readonly #shutdownMs: number;
   #tellEnded: (death: Death) => void = () => {};
   #cancelDeadline: () => void = () => {};
@@ -50,22 +52,14 @@ class System implements ActorSystem, Owner {
 
   constructor(options: ActorSystemOptions) {
     const { name, log, clock, random = Math.random, root, shutdownMs } = options;
-    this.#clock = clock;
+    this.kernel = { clock, random, log };
+    this.nursery = openComedy(log);
     this.#shutdownMs = shutdownMs ?? DEFAULT_SHUTDOWN_MS;
-    this.#comedy = openComedy(log);
     this.ended = new Promise((resolve) => {
       this.#tellEnded = resolve;
     });
-    this.root = new Supervisor(
-      { id: name, restart: "temporary", ...DEFAULT_ROOT, ...root },
-      {
-        parentPath: "",
-        order: 0,
-        owner: this,
-        kernel: { clock, random, log },
-        nursery: () => this.#comedy,
-      },
-    );
+    const spec = { id: name, restart: "temporary", ...DEFAULT_ROOT, ...root } as const;
+    this.root = new Supervisor(spec, this, 0);
     void this.root.begin();
   }
 
@@ -81,14 +75,14 @@ class System implements ActorSystem, Owner {
   }
 
   #abandonAfter(delayMs: number): void {
-    const deadlineAtMs = this.#clock.monotonicMs() + delayMs;
+    const deadlineAtMs = this.kernel.clock.monotonicMs() + delayMs;
     if (deadlineAtMs >= this.#deadlineAtMs) return;
     this.#deadlineAtMs = deadlineAtMs;
     this.#cancelDeadline();
-    this.#cancelDeadline = this.#clock.after(delayMs, () => this.root.kill());
+    this.#cancelDeadline = this.kernel.clock.after(delayMs, () => this.root.kill());
   }
 
-  // --- as the owner of the root -------------------------------------------------------------------
+  // --- as the parent of the root ------------------------------------------------------------------
 
   retire(): Promise<void> {
     return this.shutdown();
@@ -97,7 +91,7 @@ class System implements ActorSystem, Owner {
   childEnded(root: Child, { death }: LifeEnd): void {
     this.#cancelDeadline();
     root.discard();
-    this.#comedy.close();
+    this.nursery.close();
     this.#tellEnded(death);
   }
 }

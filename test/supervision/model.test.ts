@@ -56,11 +56,13 @@ class Actor {
   async #begin(context: ActorContext<Acting>): Promise<Behaviour<Acting>> {
     const world = this.#world;
     world.check(this.#live === 0, "two lives at once");
-    world.happened("start");
     this.context = context;
     if (this.start === "slowly") await world.wait(20);
     if (this.start === "never") await new Promise(() => {});
-    if (this.start === "not at all") throw new RangeError("not at all");
+    if (this.start === "not at all") {
+      world.happened("failed start");
+      throw new RangeError("not at all");
+    }
     world.lives += 1;
     this.#live += 1;
     let stopped = false;
@@ -341,7 +343,7 @@ describe("any tree, whatever happens to it,", () => {
     );
     // The histories have been everywhere; one that never gets there would prove nothing.
     expect([...happened.keys()]).to.include.members([
-      ...["end: normal", "end: shutdown", "end: crash", "end: init_failed", "end: killed"],
+      ...["end: normal", "end: shutdown", "end: crash", "end: killed", "failed start"],
       ...["reply", "await", "refuse", "throw", "later", "hang", "end"],
       ...["actor_crashed", "actor_ended", "actor_unavailable"],
       ...["message_expired", "deadline_exceeded", "no_space"],
