@@ -39,8 +39,6 @@ export type Claim =
 export interface Challenge {
   readonly hash: string;
   readonly expiresAtMs: number;
-  /** How often the node had been cut off when it was given out. */
-  readonly revocations: number;
 }
 
 export interface Entry {
@@ -48,6 +46,8 @@ export interface Entry {
   readonly claim: Claim;
   nodeId: NodeId;
   status: "pending" | "approved" | "rejected";
+  /** How often the node had been cut off when the request was approved. */
+  revocations: number;
   challenge: Challenge | null;
 }
 
@@ -83,7 +83,14 @@ export class PairingBook {
       createdAtMs: nowMs,
       expiresAtMs: nowMs + PAIRING_TTL_MS,
     };
-    const entry: Entry = { request, claim, nodeId, status: "pending", challenge: null };
+    const entry: Entry = {
+      request,
+      claim,
+      nodeId,
+      status: "pending",
+      revocations: 0,
+      challenge: null,
+    };
     this.#entries.set(request.pairingId, entry);
     this.#byCode.set(sha256(code), entry);
     return entry;
@@ -111,14 +118,11 @@ export class PairingBook {
   }
 
   /** A challenge given out before is void. */
-  giveChallenge(
-    entry: Entry,
-    revocations: number,
-  ): { readonly challenge: string; readonly expiresAtMs: number } {
+  giveChallenge(entry: Entry): { readonly challenge: string; readonly expiresAtMs: number } {
     this.#dropChallenge(entry);
     const challenge = this.#secrets.token();
     const expiresAtMs = this.#clock.nowMs() + CHALLENGE_TTL_MS;
-    this.putBack(entry, { hash: sha256(challenge), expiresAtMs, revocations });
+    this.putBack(entry, { hash: sha256(challenge), expiresAtMs });
     return { challenge, expiresAtMs };
   }
 

@@ -139,6 +139,15 @@ function handlers(
     return { record, recoveryToken };
   };
 
+  /** What was approved before the node was cut off does not bring it back. */
+  const grantAgain = (
+    entry: Entry,
+  ): { readonly record: NodeRecord; readonly recoveryToken: null } => {
+    const record = paired(entry.nodeId);
+    if (record.revocations !== entry.revocations) throw new LemonError("node_revoked");
+    return { record, recoveryToken: null };
+  };
+
   return {
     request: (ask) =>
       (ask.nodeId === undefined ? requestNew(ask) : requestAgain(ask, ask.nodeId)).request,
@@ -148,12 +157,11 @@ function handlers(
     async approve({ pairingId }) {
       const entry = openEntry(pairingId);
       const again = entry.status === "approved";
-      const { record, recoveryToken } = again
-        ? { record: paired(entry.nodeId), recoveryToken: null }
-        : await grant(entry);
+      const { record, recoveryToken } = again ? grantAgain(entry) : await grant(entry);
       entry.nodeId = record.nodeId;
+      entry.revocations = record.revocations;
       entry.status = "approved";
-      const { challenge, expiresAtMs } = book.giveChallenge(entry, record.revocations);
+      const { challenge, expiresAtMs } = book.giveChallenge(entry);
       return {
         request: entry.request,
         nodeId: record.nodeId,
@@ -190,7 +198,7 @@ function handlers(
       const sessionToken = secrets.token();
       const ask = {
         nodeId: entry.nodeId,
-        revocations: taken.revocations,
+        revocations: entry.revocations,
         tokenHash: sha256(sessionToken),
       };
       try {

@@ -10,6 +10,7 @@
  * 5. Every list is bounded.
  */
 import { z } from "zod";
+import { LemonError } from "../../protocol/errors.ts";
 import type { NodeId, NodeKey } from "../../protocol/ids.ts";
 import { nodeId } from "../../protocol/ids.ts";
 import { capabilities } from "../../protocol/methods/enrolment.ts";
@@ -173,6 +174,17 @@ export interface Opening {
   readonly capabilities: NodeRecord["capabilities"];
   readonly storeId: string | null;
   readonly storeSequence: number | null;
+}
+
+/** Throws what refuses a life that shows this link key, through a session of this generation (null: the local node). */
+export function admitLife(
+  record: NodeRecord,
+  linkKey: string,
+  sessionGeneration: number | null,
+): void {
+  if (record.revoked) throw new LemonError("node_revoked");
+  const behind = sessionGeneration !== null && sessionGeneration < record.sessionGeneration;
+  if (behind || record.retiredLinkKeys.includes(linkKey)) throw new LemonError("node_superseded");
 }
 
 /** A new life takes over; the one before is retired and its key has to be cut. */

@@ -15,6 +15,7 @@ import type { Identity } from "../session/handler.ts";
 import type { Directory } from "./directory.ts";
 import { Ledger } from "./ledger.ts";
 import {
+  admitLife,
   type Enrolment,
   enrolled,
   enrolledAnew,
@@ -190,13 +191,7 @@ function handlers(
 
     openLife: ({ nodeId, opening, session }) =>
       change(nodeId, (before) => {
-        if (before.revoked) throw new LemonError("node_revoked");
-        if (
-          before.retiredLinkKeys.includes(opening.linkKey) ||
-          (session !== null && session.generation < before.sessionGeneration)
-        ) {
-          throw new LemonError("node_superseded");
-        }
+        admitLife(before, opening.linkKey, session?.generation ?? null);
         const record = session === null ? before : tokenIssued(before, token(session.tokenHash));
         if (record.life?.linkKey !== opening.linkKey) {
           return lifeOpened(record, opening, clock.nowMs());

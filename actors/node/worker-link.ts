@@ -14,7 +14,7 @@ import { NODE_CLOSE } from "../../protocol/methods/enrolment.ts";
 import type { ActorRef } from "../../supervision/actor.ts";
 import type { Directory } from "./directory.ts";
 import type { LinkAccounts } from "./link.ts";
-import type { NodeRecord, Opening } from "./record.ts";
+import { admitLife, type NodeRecord, type Opening } from "./record.ts";
 import type { RegistryProtocol } from "./registry.ts";
 import { type Secrets, sha256 } from "./secrets.ts";
 
@@ -67,6 +67,7 @@ export class WorkerLink {
   async open(opening: Opening, session: WorkerSession | null): Promise<OpenedLink> {
     const { registry, directory, secrets, clock, nodeId } = this.#options;
     const before = directory.byId(nodeId);
+    admitLife(before, opening.linkKey, session?.sessionGeneration ?? null);
     await this.cutRetired();
     const nodeKey = await this.#account(before);
     const token = session === null ? null : secrets.token();
@@ -146,7 +147,6 @@ export class WorkerLink {
   /** The node's account; made on its first link, and again when the hub's keeper has lost it. */
   async #account(record: NodeRecord): Promise<NodeKey> {
     const { registry, accounts, nodeId } = this.#options;
-    if (record.revoked) throw new LemonError("node_revoked");
     const known = accounts.nodes();
     const ensure = (key: NodeKey | null, kind: "node" | "local-node" | "local-store") =>
       key !== null && known.includes(key) ? key : accounts.provision(kind);

@@ -1,0 +1,523 @@
+/** Proves how a machine becomes a node: the words, the lifetimes and the bounds of control-plane-wire.md 2.5. */
+import { expect } from "chai";
+import type { LemonError } from "../../../protocol/errors.ts";
+import { nodePairRequest } from "../../../protocol/methods/enrolment.ts";
+import type { InputOf, ParamsOf } from "../../../protocol/methods.ts";
+import { readParams } from "../../../protocol/params.ts";
+import { NodesRoom, operator } from "../../support/nodes-room.ts";
+import { refusalOf } from "../../support/refusal.ts";
+
+const said = (refusal: LemonError): string => `${refusal.wire} ${refusal.message}`;
+
+describe("pairing a machine", () => {
+  let room: NodesRoom;
+  beforeEach(async () => {
+    room = await NodesRoom.open();
+  });
+  afterEach(() => room.close());
+
+  const request = (changes: Partial<InputOf<"node.pair.request">> = {}) =>
+    room.nodes.methods["node.pair.request"](
+      readParams(nodePairRequest, {
+        nodeType: "coding_agent",
+        nodeName: "worker-1",
+        ...changes,
+      }) as ParamsOf<"node.pair.request">,
+      operator(),
+    );
+  const approve = (pairingId: string) =>
+    room.nodes.methods["node.pair.approve"]({ pairingId }, operator());
+  const reject = (pairingId: string) =>
+    room.nodes.methods["node.pair.reject"]({ pairingId }, operator());
+  const verify = (code: string) => room.nodes.methods["node.pair.verify"]({ code }, operator());
+  const list = async () => (await room.nodes.methods["node.pair.list"]({}, operator())).requests;
+
+  it("answers a request with an id, six digits and five minutes, and tells the operators", async () => {
+    const asked = await request({ capabilities: { a: true, b: { version: 1 } } });
+    expect(asked.code).to.match(/^[0-9]{6}$/);
+    expect(asked.expiresAtMs).to.equal(room.clock.nowMs() + 300_000);
+    expect(asked.summary).to.include({
+      pairingId: asked.pairingId,
+      nodeType: "coding_agent",
+      capabilityCount: 2,
+      expiresAtMs: asked.expiresAtMs,
+    });
+    const { pairingId, code, expiresAtMs } = asked;
+    expect(room.events).to.deep.equal([
+      {
+        event: "node.pair.requested",
+        payload: { pairingId, code, nodeType: "coding_agent", nodeName: "worker-1", expiresAtMs },
+      },
+    ]);
+  });
+
+  it("ignores the lifetime that an old client asks for", async () => {
+    const { expiresAtMs } = await request({ expiresInMs: 5 });
+    expect(expiresAtMs).to.equal(room.clock.nowMs() + 300_000);
+  });
+
+  it("lists what waits, oldest first, and nothing that was decided or expired", async () => {
+    const first = await request({ nodeName: "a" });
+    await room.clock.advance(1_000);
+    const second = await request({ nodeName: "b", capabilities: { x: true } });
+    const third = await request({ nodeName: "c" });
+    const fourth = await request({ nodeName: "d" });
+    await approve(third.pairingId);
+    await reject(fourth.pairingId);
+    const nodeType = "coding_agent";
+    const startMs = first.expiresAtMs - 300_000;
+    expect(await list()).to.deep.equal([
+      { ...strip(first), nodeType, nodeName: "a", capabilities: {}, createdAtMs: startMs },
+      {
+        ...strip(second),
+        nodeType,
+        nodeName: "b",
+        capabilities: { x: true },
+        createdAtMs: startMs + 1_000,
+      },
+    ]);
+    await room.clock.advance(299_000);
+    expect((await list()).map(({ nodeName }) => nodeName)).to.deep.equal(["b"]);
+    await room.clock.advance(1_000);
+    expect(await list()).to.deep.equal([]);
+  });
+
+  it("enrols the machine on approval: offline, with a recovery token and a challenge of 60 s", async () => {
+    const { pairingId } = await request({ capabilities: { x: true } });
+    const approved = await approve(pairingId);
+    expect(approved.nodeId).to.match(/^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-/);
+    expect(approved.token).to.match(/^[A-Za-z0-9_-]{43}$/);
+    expect(approved.challengeToken).to.match(/^[A-Za-z0-9_-]{43}$/);
+    expect(approved.approved).to.equal(true);
+    expect(approved.summary).to.include({
+      pairingId,
+      nodeId: approved.nodeId,
+      approved: true,
+      recovered: false,
+      nodeType: "coding_agent",
+      capabilityCount: 1,
+      challengeExpiresAtMs: room.clock.nowMs() + 60_000,
+    });
+    expect(await room.row("worker-1")).to.deep.equal({
+      nodeId: approved.nodeId,
+      name: "worker-1",
+      type: "coding_agent",
+      capabilities: { x: true },
+      status: "offline",
+      pairedAtMs: room.clock.nowMs(),
+      lastSeenMs: null,
+    });
+    expect(room.events.at(-1)).to.deep.equal({
+      event: "node.pair.resolved",
+      payload: { pairingId, nodeId: approved.nodeId, approved: true, rejected: false },
+    });
+  });
+
+  it("rejects once, and tells so", async () => {
+    const { pairingId, code } = await request();
+    const rejected = await reject(pairingId);
+    expect(rejected).to.deep.include({ pairingId, rejected: true });
+    expect(room.events.at(-1)).to.deep.equal({
+      event: "node.pair.resolved",
+      payload: { pairingId, nodeId: null, approved: false, rejected: true },
+    });
+    for (const again of [reject, approve]) {
+      expect(said(await refusalOf(() => again(pairingId)))).to.equal(
+        "INVALID_REQUEST Pairing request is not pending",
+      );
+    }
+    const verified = await verify(code);
+    expect(verified).to.deep.equal({
+      valid: false,
+      status: "rejected",
+      summary: { valid: false, status: "rejected" },
+    });
+    expect((await room.nodes.methods["node.list"]({}, operator())).nodes).to.deep.equal([]);
+  });
+
+  it("does not reject what was approved", async () => {
+    const { pairingId } = await request();
+    await approve(pairingId);
+    expect(said(await refusalOf(() => reject(pairingId)))).to.equal(
+      "INVALID_REQUEST Pairing request is not pending",
+    );
+  });
+
+  it("decides nothing about a request that is unknown or five minutes old", async () => {
+    for (const decide of [approve, reject]) {
+      expect(said(await refusalOf(() => decide("no-such-id")))).to.equal(
+        "NOT_FOUND Pairing request not found",
+      );
+    }
+    const early = await request({ nodeName: "a" });
+    await room.clock.advance(299_999);
+    await approve(early.pairingId);
+    const late = await request({ nodeName: "b" });
+    await room.clock.advance(300_000);
+    for (const decide of [approve, reject]) {
+      expect(said(await refusalOf(() => decide(late.pairingId)))).to.equal(
+        "INVALID_REQUEST Pairing request has expired",
+      );
+    }
+  });
+
+  it("verifies a code while it waits and after its approval", async () => {
+    const { pairingId, code } = await request();
+    expect(await verify(code)).to.deep.include({ valid: true, status: "pending", pairingId });
+    await approve(pairingId);
+    expect(await verify(code)).to.deep.include({ valid: true, status: "approved", pairingId });
+  });
+
+  it("tells an expired code from one that never was, for five minutes more", async () => {
+    const { code } = await request();
+    const other = code === "000000" ? "000001" : "000000";
+    for (const never of [other, "", "123", `${code} `, code.repeat(50)]) {
+      expect(said(await refusalOf(() => verify(never)))).to.equal("NOT_FOUND Invalid pairing code");
+    }
+    await room.clock.advance(300_000);
+    expect(said(await refusalOf(() => verify(code)))).to.equal(
+      "INVALID_REQUEST Pairing code has expired",
+    );
+    await room.clock.advance(299_999);
+    expect((await refusalOf(() => verify(code))).code).to.equal("pairing_expired");
+    await room.clock.advance(1);
+    expect((await refusalOf(() => verify(code))).code).to.equal("pairing_not_found");
+  });
+
+  it("keeps a thousand requests waiting and refuses the next until one is decided or over", async () => {
+    const first = await request({ nodeName: "n-0" });
+    for (let count = 1; count < 1_000; count += 1) await request({ nodeName: `n-${count}` });
+    const refusal = await refusalOf(() => request({ nodeName: "one-more" }));
+    expect(refusal.wire).to.equal("RATE_LIMITED");
+    expect(new Set((await list()).map(({ code }) => code)).size).to.equal(1_000);
+    await reject(first.pairingId);
+    await request({ nodeName: "one-more" });
+    expect((await refusalOf(() => request({ nodeName: "again" }))).code).to.equal("rate_limited");
+    await room.clock.advance(300_000);
+    await request({ nodeName: "later" });
+    expect(await list()).to.have.length(1);
+  });
+
+  it("forgets the oldest decided requests beyond two thousand, and never one that waits", async () => {
+    const waiting = await request({ nodeName: "waiting" });
+    const decided: string[] = [];
+    for (let count = 0; count < 2_000; count += 1) {
+      const { pairingId, code } = await request({ nodeName: "x" });
+      await reject(pairingId);
+      decided.push(code);
+    }
+    expect((await verify(waiting.code)).status).to.equal("pending");
+    expect((await refusalOf(() => verify(decided[0] ?? ""))).code).to.equal("pairing_not_found");
+    expect((await verify(decided[1] ?? "")).status).to.equal("rejected");
+  });
+
+  describe("a name", () => {
+    it("is the same with spaces around it and however its characters are composed", async () => {
+      await room.pair("caf\u00e9");
+      for (const same of ["caf\u00e9", "  caf\u00e9\t", "cafe\u0301"]) {
+        const refusal = await refusalOf(() => request({ nodeName: same }));
+        expect(said(refusal)).to.equal("CONFLICT Node name is already in use");
+      }
+      await room.pair("Caf\u00e9");
+    });
+
+    it("goes to one of two requests that are approved at once; the other is a conflict", async () => {
+      const first = await request();
+      const second = await request();
+      const outcomes = await Promise.allSettled([
+        approve(first.pairingId),
+        approve(second.pairingId),
+      ]);
+      expect(outcomes.map(({ status }) => status)).to.deep.equal(["fulfilled", "rejected"]);
+      const refusal = await refusalOf(() => approve(second.pairingId));
+      expect(said(refusal)).to.equal("CONFLICT Node name is already in use");
+      expect(refusal.code).to.equal("node_name_in_use");
+      // It is still pending: the name may become free.
+      expect((await verify(second.code)).status).to.equal("pending");
+    });
+
+    it("whose machine never came with its challenge goes to the next that is approved", async () => {
+      const { nodeId, recoveryToken, challenge } = await room.pair("worker-1");
+      await room.clock.advance(59_999);
+      expect((await refusalOf(() => request())).code).to.equal("node_name_in_use");
+      await room.clock.advance(1);
+      const next = await room.pair("worker-1");
+      expect(next.nodeId).to.equal(nodeId);
+      expect(next.recoveryToken).to.not.equal(recoveryToken);
+      expect((await refusalOf(() => room.redeem(challenge))).code).to.equal("unauthorized");
+      await room.redeem(next.challenge);
+      await room.clock.advance(60_000);
+      expect((await refusalOf(() => request())).code).to.equal("node_name_in_use");
+    });
+
+    it("of an enrolment that an earlier controller did not live to answer goes to the next", async () => {
+      const { nodeId } = await room.pair("worker-1");
+      room = await room.restart();
+      expect((await room.pair("worker-1")).nodeId).to.equal(nodeId);
+    });
+  });
+
+  describe("a challenge", () => {
+    it("is taken for a session token of seven days, whose node it names", async () => {
+      const { nodeId, challenge } = await room.pair("worker-1");
+      await room.clock.advance(59_999);
+      const redeemed = await room.redeem(challenge);
+      expect(redeemed.verified).to.equal(true);
+      expect(redeemed.identity).to.deep.equal({ type: "node", nodeId, nodeName: "worker-1" });
+      expect(redeemed.token).to.match(/^[A-Za-z0-9_-]{43}$/);
+      expect(redeemed.summary).to.deep.equal({
+        verified: true,
+        identityType: "node",
+        identityId: nodeId,
+        tokenTtlMs: 604_800_000,
+      });
+      const session = await room.connect(redeemed.token);
+      expect(session.node).to.deep.equal({ nodeId, sessionGeneration: 1 });
+      expect(session.clientId).to.equal(nodeId);
+    });
+
+    it("is over after 60 s, once said, and unknown from then on", async () => {
+      const { challenge } = await room.pair("worker-1");
+      await room.clock.advance(60_000);
+      expect(said(await refusalOf(() => room.redeem(challenge)))).to.equal(
+        "UNAUTHORIZED Challenge expired",
+      );
+      expect(said(await refusalOf(() => room.redeem(challenge)))).to.equal(
+        "UNAUTHORIZED Invalid challenge",
+      );
+    });
+
+    it("is taken by exactly one of many who offer it at once", async () => {
+      const { challenge } = await room.pair("worker-1");
+      const outcomes = await Promise.allSettled(
+        Array.from({ length: 20 }, () => room.redeem(challenge)),
+      );
+      expect(outcomes.filter(({ status }) => status === "fulfilled")).to.have.length(1);
+    });
+
+    it("that is none is refused", async () => {
+      for (const none of ["", "x", "x".repeat(10_000), "\0"]) {
+        expect(said(await refusalOf(() => room.redeem(none)))).to.equal(
+          "UNAUTHORIZED Invalid challenge",
+        );
+      }
+    });
+
+    it("is not spent when the store refused to begin the session", async () => {
+      const { challenge } = await room.pair("worker-1");
+      room.documents.writeFaults.push({ kind: "refused" });
+      expect((await refusalOf(() => room.redeem(challenge))).code).to.equal("unavailable");
+      await room.connect((await room.redeem(challenge)).token);
+    });
+
+    it("is spent when nobody knows whether the session began; another approval helps", async () => {
+      for (const applied of [true, false]) {
+        const name = `worker-${applied}`;
+        const asked = await request({ nodeName: name });
+        const { challengeToken } = await approve(asked.pairingId);
+        room.documents.writeFaults.push({ kind: "lost", applied });
+        expect((await refusalOf(() => room.redeem(challengeToken))).code).to.equal("timeout");
+        expect((await refusalOf(() => room.redeem(challengeToken))).code).to.equal("unauthorized");
+        const again = await approve(asked.pairingId);
+        await room.connect((await room.redeem(again.challengeToken)).token);
+      }
+    });
+
+    it("given out before its node was cut off or removed is void", async () => {
+      const methods = room.nodes.methods;
+      const first = await room.pair("worker-1");
+      await methods["node.revoke"]({ nodeId: first.nodeId }, operator());
+      const second = await room.pair("worker-2");
+      await methods["node.remove"]({ nodeId: second.nodeId }, operator());
+      for (const { challenge } of [first, second]) {
+        expect(said(await refusalOf(() => room.redeem(challenge)))).to.equal(
+          "UNAUTHORIZED Invalid challenge",
+        );
+      }
+    });
+  });
+
+  describe("approving again", () => {
+    it("gives another challenge for the same node, voids the one before, and gives no token", async () => {
+      const { pairingId } = await request();
+      const first = await approve(pairingId);
+      const second = await approve(pairingId);
+      expect(second.nodeId).to.equal(first.nodeId);
+      expect(second).to.not.have.property("token");
+      expect(second.summary).to.include({ recovered: true });
+      expect((await refusalOf(() => room.redeem(first.challengeToken))).code).to.equal(
+        "unauthorized",
+      );
+      await room.redeem(second.challengeToken);
+      expect((await room.nodes.methods["node.list"]({}, operator())).nodes).to.have.length(1);
+    });
+
+    it("after a failed or unanswered approval makes no second node", async () => {
+      for (const fault of [
+        { kind: "refused" } as const,
+        { kind: "lost", applied: true } as const,
+        { kind: "lost", applied: false } as const,
+      ]) {
+        const name = `w-${JSON.stringify(fault).length}-${fault.kind}`;
+        const { pairingId } = await request({ nodeName: name });
+        room.documents.writeFaults.push(fault);
+        await refusalOf(() => approve(pairingId));
+        const approved = await approve(pairingId);
+        const { nodes } = await room.nodes.methods["node.list"]({}, operator());
+        expect(nodes.filter((node) => node.name === name)).to.have.length(1);
+        // The recovery token that was given out is the one that works.
+        const back = await request({
+          nodeName: name,
+          nodeId: approved.nodeId,
+          recoveryToken: approved.token ?? "",
+        });
+        await approve(back.pairingId);
+      }
+    });
+
+    it("does not bring back a node that was cut off since", async () => {
+      const { pairingId } = await request();
+      const { nodeId } = await approve(pairingId);
+      await room.nodes.methods["node.revoke"]({ nodeId }, operator());
+      expect((await refusalOf(() => approve(pairingId))).code).to.equal("node_revoked");
+      const repair = await request({ nodeId, repair: true });
+      await approve(repair.pairingId);
+      const again = await approve(repair.pairingId);
+      await room.connect((await room.redeem(again.challengeToken)).token);
+    });
+
+    it("of a node removed meanwhile says that it is gone", async () => {
+      const { pairingId } = await request();
+      const { nodeId } = await approve(pairingId);
+      await room.nodes.methods["node.remove"]({ nodeId }, operator());
+      expect(said(await refusalOf(() => approve(pairingId)))).to.equal(
+        "NOT_FOUND Paired node was not found",
+      );
+    });
+  });
+
+  describe("a node that comes back", () => {
+    it("by its recovery token keeps its id and name, and gets no new token", async () => {
+      const { nodeId, recoveryToken, token } = await room.join("worker-1");
+      const asked = await request({ nodeName: "another-name", nodeId, recoveryToken });
+      expect((await list())[0]?.nodeName).to.equal("worker-1");
+      const approved = await approve(asked.pairingId);
+      expect(approved.nodeId).to.equal(nodeId);
+      expect(approved).to.not.have.property("token");
+      expect(approved.summary).to.include({ recovered: true });
+      // Until the challenge is redeemed nothing changes for the session that is there.
+      await room.connect(token);
+      const redeemed = await room.redeem(approved.challengeToken);
+      expect(redeemed.identity).to.deep.equal({ type: "node", nodeId, nodeName: "worker-1" });
+      await room.connect(redeemed.token);
+      expect((await refusalOf(() => room.connect(token))).code).to.equal("node_superseded");
+      expect(room.ended).to.deep.include({ nodeId, olderThan: 2, code: 4001 });
+    });
+
+    it("by an operator's repair gets a new recovery token, and the old one is void", async () => {
+      const { nodeId, recoveryToken } = await room.join("worker-1");
+      const asked = await request({ nodeId, repair: true });
+      const approved = await approve(asked.pairingId);
+      expect(approved.token).to.be.a("string").and.not.equal(recoveryToken);
+      const refusal = await refusalOf(() => request({ nodeId, recoveryToken }));
+      expect(said(refusal)).to.equal("FORBIDDEN Recovery token is invalid");
+      await request({ nodeId, recoveryToken: approved.token ?? "" });
+    });
+
+    it("is told when it is not known, has the wrong token, or proves nothing", async () => {
+      const { nodeId, recoveryToken } = await room.join("worker-1");
+      const missing = "0d6f2f5e-8d51-4b0f-9a55-2f1f3f1f7a10";
+      for (const [ask, words] of [
+        [{ nodeId: missing, recoveryToken }, "NOT_FOUND Paired node was not found"],
+        [{ nodeId: missing, repair: true }, "NOT_FOUND Paired node was not found"],
+        [{ nodeId: "worker-1", repair: true }, "NOT_FOUND Paired node was not found"],
+        [{ nodeId, recoveryToken: `${recoveryToken}x` }, "FORBIDDEN Recovery token is invalid"],
+        [{ nodeId }, "INVALID_REQUEST Missing one of: recoveryToken or repair"],
+        [{ nodeId, repair: false }, "INVALID_REQUEST Missing one of: recoveryToken or repair"],
+      ] as const) {
+        expect(said(await refusalOf(() => request(ask)))).to.equal(words);
+      }
+    });
+
+    it("whose token was replaced between request and approval is refused", async () => {
+      const { nodeId, recoveryToken } = await room.join("worker-1");
+      const asked = await request({ nodeId, recoveryToken });
+      const repair = await request({ nodeId, repair: true });
+      await approve(repair.pairingId);
+      expect((await refusalOf(() => approve(asked.pairingId))).code).to.equal("forbidden");
+    });
+
+    it("after it was revoked needs an operator's repair", async () => {
+      const { nodeId, recoveryToken, token } = await room.join("worker-1");
+      const asked = await request({ nodeId, recoveryToken });
+      await room.nodes.methods["node.revoke"]({ nodeId }, operator());
+      expect((await refusalOf(() => approve(asked.pairingId))).code).to.equal("node_revoked");
+      const refusal = await refusalOf(() => request({ nodeId, recoveryToken }));
+      expect(refusal.code).to.equal("node_revoked");
+      expect(refusal.wire).to.equal("UNAUTHORIZED");
+      expect((await refusalOf(() => room.connect(token))).code).to.equal("node_revoked");
+
+      const repaired = await approve((await request({ nodeId, repair: true })).pairingId);
+      const redeemed = await room.redeem(repaired.challengeToken);
+      await room.connect(redeemed.token);
+      expect((await refusalOf(() => room.connect(token))).code).to.equal("node_superseded");
+      expect((await room.row("worker-1")).nodeId).to.equal(nodeId);
+    });
+  });
+
+  it("is forgotten by a controller that restarts, except for the node", async () => {
+    const waiting = await request({ nodeName: "waiting" });
+    const { challenge, nodeId } = await room.pair("approved");
+    room = await room.restart();
+    expect(await list()).to.deep.equal([]);
+    expect((await refusalOf(() => approve(waiting.pairingId))).code).to.equal("pairing_not_found");
+    expect((await refusalOf(() => room.redeem(challenge))).code).to.equal("unauthorized");
+    expect((await room.row("approved")).nodeId).to.equal(nodeId);
+  });
+
+  it("refuses what a machine says of itself beyond 16 KiB, a name without substance, or too long", async () => {
+    const fits = { x: "y".repeat(16_384 - '{"x":""}'.length) };
+    await request({ nodeName: "fits", capabilities: fits });
+    await request({ nodeName: "n".repeat(128) });
+    for (const bad of [
+      { capabilities: { x: `${fits.x}y` } },
+      { nodeName: " \t " },
+      { nodeName: "n".repeat(129) },
+      { nodeName: "a\u0000b" },
+      { nodeName: "a\u202eb" },
+      { nodeType: "" },
+      { nodeType: "t".repeat(257) },
+      { nodeId: "n".repeat(257) },
+    ]) {
+      expect((await refusalOf(() => request(bad))).wire).to.equal("INVALID_REQUEST");
+    }
+  });
+
+  it("keeps no code, challenge or token in the store or the log", async () => {
+    const secrets: string[] = [];
+    const { pairingId, code } = await request();
+    const approved = await approve(pairingId);
+    const redeemed = await room.redeem(approved.challengeToken);
+    secrets.push(code, approved.token ?? "", approved.challengeToken, redeemed.token);
+    await refusalOf(() => room.redeem(approved.challengeToken));
+    const stored = room.documents.text();
+    for (const secret of secrets) {
+      expect(secret).to.not.equal("");
+      expect(room.system.text()).to.not.include(secret);
+      // Six digits can stand in a time by chance; as a JSON text they can not.
+      expect(stored).to.not.include(secret.length === 6 ? `"${secret}"` : secret);
+    }
+  });
+});
+
+function strip({
+  pairingId,
+  code,
+  expiresAtMs,
+}: {
+  pairingId: string;
+  code: string;
+  expiresAtMs: number;
+}) {
+  return { pairingId, code, expiresAtMs };
+}

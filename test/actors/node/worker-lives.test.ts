@@ -1,0 +1,511 @@
+/** Proves sessions and worker lives: who may serve a node, how one takes over from another, what a lost answer costs. */
+import { expect } from "chai";
+import type { NodeId, NodeKey } from "../../../protocol/ids.ts";
+import {
+  NodesRoom,
+  opening,
+  operator,
+  type NodesRoom as Room,
+  type TestCaller,
+} from "../../support/nodes-room.ts";
+import { refusalOf } from "../../support/refusal.ts";
+
+const HOUR_MS = 3_600_000;
+const WEEK_MS = 604_800_000;
+
+describe("a session token", () => {
+  let room: Room;
+  beforeEach(async () => {
+    room = await NodesRoom.open();
+  });
+  afterEach(() => room.close());
+
+  const identify = (token: string) => room.nodes.sessionTokens.identify(token);
+
+  it("stands for its node for seven days, and is then deleted", async () => {
+    const { token, nodeId } = await room.join("worker-1");
+    room.clock.stall(WEEK_MS - 1);
+    expect((await room.connect(token)).node?.nodeId).to.equal(nodeId);
+    room.clock.stall(1);
+    expect(await identify(token)).to.equal("expired");
+    expect(await identify(token)).to.equal(null);
+  });
+
+  it("is nobody's when it was never given out", async () => {
+    const { token } = await room.join("worker-1");
+    for (const none of ["", "x", token.slice(1), `${token}a`, token.toUpperCase(), "\0"]) {
+      expect(await identify(none)).to.equal(null);
+    }
+  });
+
+  it("outlives the controller", async () => {
+    const { token, nodeId } = await room.join("worker-1");
+    room = await room.restart();
+    expect((await room.connect(token)).node).to.deep.equal({ nodeId, sessionGeneration: 1 });
+  });
+
+  it("is refused as superseded once a newer session was begun, and connections of older ones end", async () => {
+    const first = await room.join("worker-1");
+    const back = await room.pair("worker-1", {
+      nodeId: first.nodeId,
+      recoveryToken: first.recoveryToken,
+    });
+    const { token } = await room.redeem(back.challenge);
+    expect(room.ended.at(-1)).to.deep.equal({ nodeId: first.nodeId, olderThan: 2, code: 4001 });
+    const refusal = await refusalOf(() => identify(first.token));
+    expect([refusal.code, refusal.wire]).to.deep.equal(["node_superseded", "UNAUTHORIZED"]);
+    expect((await room.connect(token)).node?.sessionGeneration).to.equal(2);
+  });
+
+  it("is nobody's once its node was removed", async () => {
+    const { token, nodeId } = await room.join("worker-1");
+    await room.nodes.methods["node.remove"]({ nodeId }, operator());
+    expect(await identify(token)).to.equal(null);
+  });
+
+  it("is unavailable, not unknown, while a write of its record is in doubt and can not be read", async () => {
+    const { challenge } = await room.pair("worker-1");
+    room.documents.writeFaults.push({ kind: "lost", applied: true });
+    await refusalOf(() => room.redeem(challenge));
+    room.documents.deaf = true;
+    expect((await refusalOf(() => identify("x".repeat(43)))).code).to.equal("unavailable");
+    room.documents.deaf = false;
+    expect(await identify("x".repeat(43))).to.equal(null);
+  });
+
+  describe("given with each opening of a link", () => {
+    const open = async (session: TestCaller, life: ReturnType<typeof opening>): Promise<string> =>
+      (await room.nodes.methods["node.link.open"](life, session)).sessionToken;
+
+    it("leaves the one before good until it is used itself", async () => {
+      const { token, session } = await room.join("worker-1");
+      const renewed = await open(session, opening());
+      await room.connect(token);
+      await room.connect(renewed);
+      expect((await refusalOf(() => identify(token))).code).to.equal("node_superseded");
+      await room.connect(renewed);
+    });
+
+    it("strands nobody, whichever answers were lost", async () => {
+      const { token, session } = await room.join("worker-1");
+      const life = opening();
+      const given: string[] = [token];
+      for (let count = 0; count < 8; count += 1) given.push(await open(session, life));
+      // The machine kept any one of them, and only that one.
+      for (const kept of given) await room.connect(kept);
+    });
+
+    it("is bounded: of many that were never used the newest eight and the used one are good", async () => {
+      const { token, session, nodeId } = await room.join("worker-1");
+      const life = opening();
+      const given: string[] = [];
+      for (let count = 0; count < 100; count += 1) given.push(await open(session, life));
+      expect(await identify(given.at(-9) ?? "")).to.equal(null);
+      await room.connect(token);
+      await room.connect(given.at(-8) ?? "");
+      const stored = (await room.documents.get(nodeId))?.value.sessions ?? [];
+      expect(stored.length).to.be.at.most(9);
+      for (let count = 0; count < 100; count += 1) {
+        const next = await open(await room.connect(given.at(-1) ?? ""), life);
+        given.push(next);
+      }
+      const after = (await room.documents.get(nodeId))?.value.sessions ?? [];
+      expect(after.length).to.be.at.most(16 + 1 + 8);
+    });
+
+    it("ends the connections of older ones when it is used", async () => {
+      const { session, nodeId } = await room.join("worker-1");
+      const renewed = await open(session, opening());
+      expect(room.ended.filter(({ olderThan }) => olderThan === 2)).to.deep.equal([]);
+      await room.connect(renewed);
+      expect(room.ended.at(-1)).to.deep.equal({ nodeId, olderThan: 2, code: 4001 });
+    });
+
+    it("keeps a node that never goes away enrolled for years without an operator", async () => {
+      let { token, session } = await room.join("worker-1");
+      const life = opening();
+      for (let week = 0; week < 100; week += 1) {
+        token = await open(session, life);
+        room.clock.stall(WEEK_MS - 1);
+        session = await room.connect(token);
+      }
+    });
+  });
+});
+
+describe("a worker life", () => {
+  let room: Room;
+  beforeEach(async () => {
+    room = await NodesRoom.open();
+  });
+  afterEach(() => room.close());
+
+  const open = (session: TestCaller, life = opening()) =>
+    room.nodes.methods["node.link.open"](life, session);
+  const describeNode = (nodeId: string) =>
+    room.nodes.methods["node.describe"]({ nodeId }, operator());
+
+  it("is opened with credentials for an hour, a session token for a week, and what is known of its store", async () => {
+    const { nodeId, session } = await room.join("worker-1");
+    const life = opening({ storeId: "store-a", storeSequence: 41 });
+    const opened = await open(session, life);
+    const [account] = room.link.accounts.keys();
+    expect(opened).to.deep.equal({
+      nodeId,
+      nodeName: "worker-1",
+      nodeKey: account,
+      generation: 1,
+      linkJwt: `jwt.${account}.${life.linkKey}.${HOUR_MS}`,
+      linkExpiresAtMs: room.clock.nowMs() + HOUR_MS,
+      leafPath: "",
+      sessionToken: opened.sessionToken,
+      sessionTokenExpiresAtMs: room.clock.nowMs() + WEEK_MS,
+      registeredStoreId: "store-a",
+      registeredStoreSequence: 41,
+    });
+    expect(room.link.accounts.get(account as NodeKey)?.kind).to.equal("node");
+  });
+
+  it("keeps its generation and its account however often it opens its link", async () => {
+    const { session } = await room.join("worker-1");
+    const life = opening();
+    const first = await open(session, life);
+    const again = await open(session, life);
+    expect([again.generation, again.nodeKey]).to.deep.equal([1, first.nodeKey]);
+    expect(again.sessionToken).to.not.equal(first.sessionToken);
+    expect(room.link.accounts.size).to.equal(1);
+    const other = await open(await room.connect(again.sessionToken), life);
+    expect(other.generation).to.equal(1);
+    expect(session.closedWith).to.deep.equal([{ code: 4001, reason: "replaced" }]);
+  });
+
+  it("may not change its other keys", async () => {
+    const { session } = await room.join("worker-1");
+    const life = opening();
+    await open(session, life);
+    for (const changed of [
+      opening({ linkKey: life.linkKey, sealKey: life.sealKey }),
+      opening({ linkKey: life.linkKey, serverName: life.serverName }),
+    ]) {
+      expect((await refusalOf(() => open(session, changed))).code).to.equal("invalid_params");
+    }
+  });
+
+  it("takes over from the one before: next generation, the old key cut before the new one is signed", async () => {
+    const { session, token, nodeId } = await room.join("worker-1");
+    const old = opening();
+    await open(session, old);
+    const newer = await room.connect(token);
+    const life = opening();
+    const opened = await open(newer, life);
+    expect(opened.generation).to.equal(2);
+    expect(room.link.holders(opened.nodeKey as NodeKey)).to.deep.equal(new Set([life.linkKey]));
+    expect(session.closedWith).to.deep.equal([{ code: 4004, reason: "superseded" }]);
+    expect(newer.closedWith).to.deep.equal([]);
+    expect((await describeNode(nodeId)).metadata.generation).to.equal(2);
+    for (const asker of [session, newer]) {
+      const refusal = await refusalOf(() => open(asker, old));
+      expect([refusal.code, refusal.wire]).to.deep.equal(["node_superseded", "CONFLICT"]);
+    }
+    expect((await open(newer, life)).generation).to.equal(2);
+  });
+
+  it("that shows itself on the connection of the one before does not lose that connection", async () => {
+    const { session } = await room.join("worker-1");
+    await open(session);
+    expect((await open(session)).generation).to.equal(2);
+    expect(session.closedWith).to.deep.equal([]);
+  });
+
+  it("wins against one that raced it exactly when it came later, and the other learns it", async () => {
+    const { session, token } = await room.join("worker-1");
+    const other = await room.connect(token);
+    const [first, second] = [opening(), opening()];
+    const [a, b] = await Promise.all([open(session, first), open(other, second)]);
+    expect([a.generation, b.generation]).to.deep.equal([1, 2]);
+    expect(session.closedWith).to.deep.equal([{ code: 4004, reason: "superseded" }]);
+    expect(room.link.holders(b.nodeKey as NodeKey)).to.deep.equal(new Set([second.linkKey]));
+    expect((await refusalOf(() => open(session, first))).code).to.equal("node_superseded");
+  });
+
+  it("is refused to a session that is not the newest, whatever key it shows", async () => {
+    const { session } = await room.join("worker-1");
+    const life = opening();
+    const { sessionToken } = await open(session, life);
+    await room.connect(sessionToken);
+    for (const shown of [life, opening()]) {
+      expect((await refusalOf(() => open(session, shown))).code).to.equal("node_superseded");
+    }
+  });
+
+  it("is refused to everyone but a node's session", async () => {
+    expect((await refusalOf(() => open(operator()))).code).to.equal("forbidden");
+  });
+
+  it("ends at once when its node is revoked: link cut, session closed, nothing opened any more", async () => {
+    const { session, nodeId, token, nodeKey, opening: life } = await room.online("worker-1");
+    expect((await room.row("worker-1")).status).to.equal("online");
+    await room.nodes.methods["node.revoke"]({ nodeId: "worker-1" }, operator());
+    expect(room.link.holders(nodeKey)).to.deep.equal(new Set());
+    expect(session.closedWith).to.deep.equal([{ code: 4003, reason: "revoked" }]);
+    expect(room.ended.at(-1)).to.deep.equal({ nodeId, olderThan: null, code: 4003 });
+    expect((await room.row("worker-1")).status).to.equal("offline");
+    expect((await describeNode(nodeId)).metadata).to.include({ revoked: true, generation: 1 });
+    for (const shown of [life, opening()]) {
+      expect((await refusalOf(() => open(session, shown))).code).to.equal("node_revoked");
+    }
+    expect((await refusalOf(() => room.connect(token))).code).to.equal("node_revoked");
+    // Once more changes nothing.
+    expect(await room.nodes.methods["node.revoke"]({ nodeId }, operator())).to.deep.equal({
+      nodeId,
+      revoked: true,
+    });
+  });
+
+  it("after a revocation goes on counting generations", async () => {
+    const { nodeId } = await room.online("worker-1");
+    await room.nodes.methods["node.revoke"]({ nodeId }, operator());
+    const back = await room.pair("worker-1", { nodeId, repair: true });
+    const { token } = await room.redeem(back.challenge);
+    expect((await open(await room.connect(token))).generation).to.equal(2);
+  });
+
+  it("ends for good when its node is removed: account gone, name free, id spent", async () => {
+    const { session, nodeId, nodeKey } = await room.online("worker-1");
+    const { methods } = room.nodes;
+    expect(await methods["node.remove"]({ nodeId: "worker-1" }, operator())).to.deep.equal({
+      nodeId,
+      removed: true,
+    });
+    expect(room.link.accounts.has(nodeKey)).to.equal(false);
+    expect(session.closedWith).to.deep.equal([{ code: 4003, reason: "revoked" }]);
+    expect((await refusalOf(() => open(session))).code).to.equal("node_not_found");
+    expect((await refusalOf(() => describeNode(nodeId))).message).to.equal("Node not found");
+    const next = await room.join("worker-1");
+    expect(next.nodeId).to.not.equal(nodeId);
+    const [row] = (await methods["node.list"]({}, operator())).nodes;
+    expect(row?.nodeId).to.equal(next.nodeId);
+  });
+
+  describe("whose link credentials are in other hands", () => {
+    it("is over: cut, closed, refused; another life may follow", async () => {
+      const { session, nodeKey, opening: life } = await room.online("worker-1");
+      room.nodes.linkEvent({ type: "shared", account: nodeKey, userKey: life.linkKey });
+      await room.clock.advance(0);
+      expect(session.closedWith).to.deep.equal([{ code: 4004, reason: "superseded" }]);
+      expect(room.link.holders(nodeKey)).to.deep.equal(new Set());
+      expect((await room.row("worker-1")).status).to.equal("offline");
+      expect((await refusalOf(() => open(session, life))).code).to.equal("node_superseded");
+      expect((await open(session)).generation).to.equal(2);
+    });
+
+    it("is over also when the news did not arrive", async () => {
+      const { session, nodeKey, opening: life } = await room.online("worker-1");
+      await room.link.revoke(nodeKey, [life.linkKey]);
+      const refusal = await refusalOf(() => open(session, life));
+      expect(refusal.code).to.equal("node_superseded");
+      expect(refusal.message).to.include("in other hands");
+      expect((await open(session)).generation).to.equal(2);
+    });
+
+    it("is none of the present life's business when they are an earlier one's", async () => {
+      const { session, nodeKey, opening: old } = await room.online("worker-1");
+      const life = opening();
+      await open(session, life);
+      room.nodes.linkEvent({ type: "shared", account: nodeKey, userKey: old.linkKey });
+      await room.clock.advance(0);
+      expect(room.link.holders(nodeKey)).to.deep.equal(new Set([life.linkKey]));
+    });
+  });
+
+  describe("and its receipt store", () => {
+    const known = (opened: {
+      registeredStoreId: string | null;
+      registeredStoreSequence: number | null;
+    }) => [opened.registeredStoreId, opened.registeredStoreSequence];
+
+    it("are registered on first sight, and the sequence only rises", async () => {
+      const { session } = await room.join("worker-1");
+      const life = opening({ storeId: null, storeSequence: null });
+      const shown = async (storeId: string | null, storeSequence: number | null) =>
+        known(await open(session, { ...life, storeId, storeSequence }));
+      expect(await shown(null, null)).to.deep.equal([null, null]);
+      expect(await shown("store-a", null)).to.deep.equal(["store-a", 0]);
+      expect(await shown("store-a", 10)).to.deep.equal(["store-a", 10]);
+      expect(await shown("store-a", 9)).to.deep.equal(["store-a", 10]);
+      expect(await shown("store-b", 99)).to.deep.equal(["store-a", 10]);
+      expect(await shown(null, null)).to.deep.equal(["store-a", 10]);
+    });
+
+    it("stay registered over lives, repairs and controllers", async () => {
+      const { session, nodeId } = await room.join("worker-1");
+      await open(session, opening({ storeId: "store-a", storeSequence: 10 }));
+      await room.nodes.methods["node.revoke"]({ nodeId }, operator());
+      const back = await room.pair("worker-1", { nodeId, repair: true });
+      const { token } = await room.redeem(back.challenge);
+      room = await room.restart();
+      const wiped = opening({ storeId: "store-b", storeSequence: 0 });
+      expect(known(await open(await room.connect(token), wiped))).to.deep.equal(["store-a", 10]);
+    });
+  });
+
+  describe("while the hub is away", () => {
+    it("is not opened, and a repeat completes it when the hub is back", async () => {
+      const { session } = await room.join("worker-1");
+      const life = opening();
+      room.link.hubIsAway = true;
+      expect((await refusalOf(() => open(session, life))).code).to.equal("unavailable");
+      room.link.hubIsAway = false;
+      expect((await open(session, life)).generation).to.equal(1);
+      expect(room.link.accounts.size).to.equal(1);
+    });
+
+    it("never gets credentials beside those of the life before, whoever restarts meanwhile", async () => {
+      const { session, nodeKey, opening: old, opened } = await room.online("worker-1");
+      const life = opening();
+      room.link.hubIsAway = true;
+      expect((await refusalOf(() => open(session, life))).code).to.equal("unavailable");
+      expect(room.link.holders(nodeKey)).to.deep.equal(new Set([old.linkKey]));
+      // The old life is over all the same: it is durable that the new one took its place.
+      expect((await refusalOf(() => open(session, old))).code).to.equal("node_superseded");
+      room = await room.restart();
+      room.link.hubIsAway = false;
+      const again = await open(await room.connect(opened.sessionToken), life);
+      expect(again.generation).to.equal(2);
+      expect(room.link.holders(nodeKey)).to.deep.equal(new Set([life.linkKey]));
+    });
+
+    it("has no more than one key left to cut, however many lives come and go", async () => {
+      const { session, nodeId } = await room.online("worker-1");
+      room.link.hubIsAway = true;
+      for (let count = 0; count < 5; count += 1) await refusalOf(() => open(session));
+      expect((await room.documents.get(nodeId))?.value.uncutLinkKeys).to.have.length(1);
+      room.link.hubIsAway = false;
+      const { generation } = await open(session);
+      expect(generation).to.equal(3);
+    });
+
+    it("is revoked durably, and says that the hub has yet to be told", async () => {
+      const { nodeId, nodeKey, token } = await room.online("worker-1");
+      room.link.hubIsAway = true;
+      const { methods } = room.nodes;
+      const refusal = await refusalOf(() => methods["node.revoke"]({ nodeId }, operator()));
+      expect(refusal.code).to.equal("unavailable");
+      expect(refusal.mutationMayHaveApplied).to.equal(true);
+      expect(room.ended.at(-1)).to.deep.equal({ nodeId, olderThan: null, code: 4003 });
+      expect((await refusalOf(() => room.connect(token))).code).to.equal("node_revoked");
+      room.link.hubIsAway = false;
+      room = await room.restart();
+      await room.clock.advance(0);
+      expect(room.link.holders(nodeKey)).to.deep.equal(new Set());
+    });
+
+    it("is removed from sight, and the removal is completed by a repeat or the next start", async () => {
+      for (const way of ["repeat", "restart"] as const) {
+        const { nodeId, nodeKey } = await room.online("worker-1");
+        const remove = () => room.nodes.methods["node.remove"]({ nodeId }, operator());
+        room.link.hubIsAway = true;
+        expect((await refusalOf(remove)).code).to.equal("unavailable");
+        expect((await room.nodes.methods["node.list"]({}, operator())).nodes).to.deep.equal([]);
+        await room.pair("worker-1", {});
+        room.link.hubIsAway = false;
+        if (way === "repeat") await remove();
+        else room = await room.restart();
+        expect(room.link.accounts.has(nodeKey)).to.equal(false);
+        expect(await room.documents.get(nodeId)).to.equal(null);
+        expect((await refusalOf(remove)).code).to.equal("node_not_found");
+        const { nodeId: other } = await room.row("worker-1");
+        await room.nodes.methods["node.remove"]({ nodeId: other }, operator());
+      }
+    });
+  });
+
+  it("is refused beyond sixteen that wait for their turn, without harm to those", async () => {
+    const { session } = await room.join("worker-1");
+    const life = opening();
+    const outcomes = await Promise.allSettled(
+      Array.from({ length: 40 }, () => open(session, life)),
+    );
+    const refused = outcomes.filter(({ status }) => status === "rejected");
+    expect(refused).to.have.length(40 - 17);
+    expect((await open(session, life)).generation).to.equal(1);
+  });
+});
+
+describe("the local node", () => {
+  let room: Room;
+  beforeEach(async () => {
+    room = await NodesRoom.open();
+  });
+  afterEach(() => room.close());
+
+  it("is enrolled once, and is the same after any number of starts, whatever it is called by then", async () => {
+    const first = await room.nodes.enrolLocal({ name: "local" });
+    expect(first.name).to.equal("local");
+    await room.nodes.methods["node.rename"]({ nodeId: "local", name: "desk" }, operator());
+    for (let start = 0; start < 3; start += 1) {
+      room = await room.restart();
+      const again = await room.nodes.enrolLocal({ name: "local" });
+      expect([again.nodeId, again.name]).to.deep.equal([first.nodeId, "desk"]);
+    }
+    expect((await room.nodes.methods["node.list"]({}, operator())).nodes).to.have.length(1);
+  });
+
+  it("does not take the name of a node that is there", async () => {
+    await room.join("local");
+    const refusal = await refusalOf(() => room.nodes.enrolLocal({ name: "local" }));
+    expect(refusal.code).to.equal("node_name_in_use");
+  });
+
+  it("has two accounts, credentials without end, and no session", async () => {
+    const { nodeId } = await room.nodes.enrolLocal({ name: "local" });
+    const life = { storeId: null, storeSequence: null, ...opening() };
+    const opened = await room.nodes.openLocal(
+      nodeId,
+      life as Parameters<Room["nodes"]["openLocal"]>[1],
+    );
+    const kinds = [...room.link.accounts.values()].map(({ kind }) => kind);
+    expect(kinds).to.deep.equal(["local-node", "local-store"]);
+    expect(opened.linkJwt).to.match(/\.null$/);
+    expect([opened.linkExpiresAtMs, opened.session]).to.deep.equal([null, null]);
+    expect(opened.record.storeKey).to.be.a("string").and.not.equal(opened.nodeKey);
+    expect(opened.record.generation).to.equal(1);
+    room = await room.restart();
+    const next = await room.nodes.openLocal(nodeId, {
+      ...life,
+      linkKey: opening().linkKey,
+    } as Parameters<Room["nodes"]["openLocal"]>[1]);
+    expect(next.record.generation).to.equal(2);
+    expect(next.record.storeKey).to.equal(opened.record.storeKey);
+    expect(room.link.holders(next.nodeKey).size).to.equal(1);
+  });
+});
+
+describe("accounts that no record names", () => {
+  it("are removed at the next start; those that are named stay", async () => {
+    let room = await NodesRoom.open();
+    const { nodeKey } = await room.online("worker-1");
+    const local = await room.nodes.enrolLocal({ name: "local" });
+    await room.nodes.openLocal(local.nodeId as NodeId, {
+      ...opening(),
+      storeId: null,
+      storeSequence: null,
+    });
+    await room.link.provision();
+    const orphan = await room.link.provision();
+    room = await room.restart();
+    expect(room.link.accounts.has(orphan)).to.equal(false);
+    expect(room.link.accounts.has(nodeKey)).to.equal(true);
+    expect(room.link.accounts.size).to.equal(3);
+    await room.close();
+  });
+
+  it("do not keep the controller from starting while the hub is away", async () => {
+    let room = await NodesRoom.open();
+    const orphan = await room.link.provision();
+    room.link.hubIsAway = true;
+    room = await room.restart();
+    expect(room.link.accounts.has(orphan)).to.equal(true);
+    await room.close();
+  });
+});
