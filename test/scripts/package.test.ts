@@ -84,7 +84,7 @@ describe("the package that npm pack makes, installed globally", () => {
     }
     linkTree(join(packageRoot(), "node_modules"), join(copy, "node_modules"));
     const packed = await run("npm", ["pack", "--pack-destination", folder], { cwd: copy, env });
-    expect(packed.code, packed.stderr).to.equal(0);
+    expect(packed.code, packed.stdout + packed.stderr).to.equal(0);
     const archive = readdirSync(folder).find((name) => name.endsWith(".tgz"));
     const npm = ["install", "--global", "--prefix", prefix, "--ignore-scripts", "--no-audit"];
     const end = await run("npm", [...npm, join(folder, String(archive))], { cwd: folder, env });
