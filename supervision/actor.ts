@@ -10,6 +10,8 @@
  * 4. A `LemonError` thrown by a handler is an answer. Anything else thrown is a crash: the asker gets
  *    `actor_crashed`, the messages still waiting get `actor_unavailable`, the supervisor decides.
  * 5. Whoever watches an actor learns that it ended, and why, exactly once.
+ * 6. A child has at most one life at a time. What a life left running when its deadline passed is abandoned:
+ *    its code may still run, but can no longer answer; `context.signal` tells it to give up.
  */
 import type { Logger } from "pino";
 import type { Clock } from "../host/clock.ts";
@@ -21,13 +23,21 @@ export type PayloadOf<P extends Protocol, K extends MessageName<P>> = Parameters
 export type ReplyOf<P extends Protocol, K extends MessageName<P>> = Awaited<ReturnType<P[K]>>;
 
 export interface AskOptions {
-  /** How long the asker waits, in ms from now; an ask without end does not exist. */
+  /**
+   * How long the asker waits, in ms from now; an ask without end does not exist. One that is not a finite
+   * number above 0 has passed already: the ask is refused with `message_expired`.
+   */
   readonly deadlineMs: number;
 }
 
 /**
  * The address of an actor. It stays valid over restarts of the same child; while the actor is down
- * (back-off, ended), an ask or a tell is refused at once with `actor_unavailable`.
+ * (back-off, stopping, ended), an ask or a tell is refused at once with `actor_unavailable`. Messages to
+ * one that is starting wait for it.
+ *
+ * An ask rejects with a `LemonError`, never anything else: one that the handler threw (without its cause), or
+ * - `mailbox_full`, `actor_unavailable`, `message_expired`: it was not handled and never will be;
+ * - `deadline_exceeded`, `actor_crashed`, `actor_ended`: it was taken, and may have had its effect.
  */
 export interface ActorRef<P extends Protocol> {
   /** Slash-separated place in the tree, for example `/lemon/nodes/worker-1`. Free of content. */
@@ -39,16 +49,31 @@ export interface ActorRef<P extends Protocol> {
   ): Promise<ReplyOf<P, K>>;
   /** Enqueues without an answer. Throws `mailbox_full` or `actor_unavailable`. */
   tell<K extends MessageName<P>>(type: K, payload: PayloadOf<P, K>): void;
-  /** Asks it to end in order (its `stop` runs); resolves when it has ended. Never rejects. */
+  /**
+   * Ends it in order and for good, whatever its restart kind: the message in hand is finished, those that
+   * wait are refused, `stop` runs. Resolves when it has ended. Never rejects. An actor that waits for its
+   * own stop waits out its own deadline: it is to `end()`.
+   */
   stop(): Promise<void>;
-  /** Calls `onDeath` exactly once, when the current life ends; at once when there is none. Returns the way to stop watching. */
+  /**
+   * Calls `onDeath` exactly once, when the current life ends; when there is none, soon, with the end of the
+   * last one. Returns the way to stop watching. What `onDeath` throws is logged and goes no further.
+   */
   watch(onDeath: (death: Death) => void): () => void;
 }
 
-/** Why a life ended. `code` is a code of the table or the error class's name: never a message, which could hold content. */
+/** Why a life ended. */
 export interface Death {
   readonly path: string;
+  /**
+   * `normal`: by its own `end()`. `shutdown`: it was stopped. `crash`, `init_failed`: it threw, `init_failed`
+   * before it was up. `killed`: it was stopped and did not end within its deadline.
+   */
   readonly reason: "normal" | "shutdown" | "crash" | "init_failed" | "killed";
+  /**
+   * For `crash` and `init_failed` the table's code, the error class's name or the type of what was thrown:
+   * never a message, which could hold content. A supervisor that gave up has `restart_intensity_exceeded`.
+   */
   readonly code: string | null;
 }
 
@@ -75,7 +100,11 @@ export type Handlers<P extends Protocol> = {
 /** One life of an actor, as its `start` returns it. */
 export interface Behaviour<P extends Protocol> {
   readonly handlers: Handlers<P>;
-  /** Releases what this life holds. Runs once, before the death is told, bounded by the shutdown deadline. */
+  /**
+   * Releases what this life holds. Runs once, however the life ends, before the death is told: after the
+   * message in hand, bounded by the shutdown deadline. With `killed` that has passed: what it does at once
+   * still counts, and nobody waits for the rest.
+   */
   readonly stop?: (reason: Death["reason"]) => void | Promise<void>;
 }
 
@@ -89,11 +118,17 @@ export interface ActorContext<P extends Protocol> {
     other: { watch: ActorRef<P>["watch"] },
     onDeath: (death: Death) => void | Promise<void>,
   ): () => void;
-  /** Ends this life as a crash, from work that runs outside a handler. */
+  /**
+   * Ends this life as a crash, from work that runs outside a handler. Whoever waits for an answer has
+   * `actor_crashed` at once. During `start` it is a failed start; after the end it is only logged.
+   */
   crash(error: unknown): void;
   /** Ends this life normally once the mailbox's current message is done. */
   end(): void;
-  /** Aborted when this life ends: hand it to whatever runs outside a handler. */
+  /**
+   * Aborted when nothing of this life may go on: at a crash, after `stop` in an ordered end, when its deadline
+   * has passed, and when it is stopped while it starts. Hand it to whatever runs outside a handler.
+   */
   readonly signal: AbortSignal;
 }
 
@@ -101,7 +136,10 @@ export interface ActorContext<P extends Protocol> {
 export type Restart = "permanent" | "transient" | "temporary";
 
 export interface ActorSpec<P extends Protocol> {
-  /** Unique among its siblings; becomes part of the path, so it holds no content. */
+  /**
+   * Unique among its siblings; becomes part of the path, so it holds no content: 1 to 256 characters without
+   * `/` and control characters.
+   */
   readonly id: string;
   /** What it is, for the tree: `session`, `process-run`, … */
   readonly kind: string;
@@ -110,18 +148,27 @@ export interface ActorSpec<P extends Protocol> {
   readonly shutdownMs?: number;
   /** Messages that may wait. Default 1,024. */
   readonly mailboxCapacity?: number;
-  /** Begins a life. A throw is a failed start, which counts as a restart. */
+  /** Begins a life; it has no deadline of its own. A throw is a failed start, which counts as a restart. */
   readonly start: (context: ActorContext<P>) => Behaviour<P> | Promise<Behaviour<P>>;
 }
 
+/**
+ * Who is restarted when a child fails: it alone, all, or it and those started after it. A group stops in reverse
+ * order and starts in order, after one back-off; members that fail while it falls cost no restart of their own.
+ * Temporary children that fall with a group are not started again.
+ */
 export type Strategy = "one_for_one" | "one_for_all" | "rest_for_one";
 
 export interface Intensity {
-  /** More restarts than this inside the window end the supervisor, which escalates. */
+  /**
+   * More restarts than this inside the window end the supervisor as a crash: its children stop, and its own
+   * supervisor restarts it, with its permanent and transient children, or gives up in turn.
+   */
   readonly restarts: number;
   readonly windowMs: number;
 }
 
+/** The delay doubles from `firstMs` to `maxMs`; half of it is left to chance. */
 export interface Backoff {
   readonly firstMs: number;
   readonly maxMs: number;
@@ -145,14 +192,25 @@ export interface SupervisorSpec {
 /** A supervisor as its owner sees it. Children start in the order given and stop in reverse. */
 export interface SupervisorRef {
   readonly path: string;
-  /** Starts a child and waits for its first life; rejects with the error of its `start` when that fails (a temporary or failing first start leaves no child behind). */
+  /**
+   * Starts a child and waits for its first life. A first start that fails leaves no child behind, whatever its
+   * restart kind, and rejects with the very error of its `start`; else with `actor_already_started`,
+   * `invalid_request` (the id), or `actor_unavailable` when this supervisor is down or the child was stopped
+   * before it was up. `one_for_all` and `rest_for_one` start one child at a time and none during a recovery, so
+   * there a child's `start` must not wait for a sibling to be started.
+   */
   startActor<P extends Protocol>(spec: ActorSpec<P>): Promise<ActorRef<P>>;
   startSupervisor(spec: SupervisorSpec): Promise<SupervisorRef>;
   stop(): Promise<void>;
   watch(onDeath: (death: Death) => void): () => void;
 }
 
-/** One row of the live tree. Times in Unix ms; `lastCrash` is a code, never a message. */
+/**
+ * One row of the live tree. Times in Unix ms; `lastCrash` is a code, never a message. For a supervisor
+ * (`kind` is `supervisor`) `restartsInWindow` are those of all its children and `restartsLeft` what it allows
+ * before it gives up; for another child its own ones, and what its supervisor has left (null: never restarted).
+ * `ended` is said of a whole tree only: a child that ended for good is not in it any more.
+ */
 export interface TreeNode {
   readonly path: string;
   readonly kind: string;

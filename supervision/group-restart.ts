@@ -74,7 +74,9 @@ export class GroupRestart implements RestartPlan {
     else this.#again = true;
     while (this.#again && !this.#cancelled) {
       this.#again = false;
-      (await this.#stopGroup()) && (await this.#wait()) && (await this.#startGroup());
+      const stopped = await this.#stopGroup();
+      const waited = stopped && (await this.#wait());
+      if (waited) await this.#startGroup();
     }
     this.#phase = "idle";
   }

@@ -49,7 +49,9 @@ export class Life<P extends Protocol> implements LoopOwner {
   #place: Place | null = null;
   #behaviour: Behaviour<P> | null = null;
   #startedAtMs: number | null = null;
+  /** Monotonic times; the second is null while it is up. */
   #upSinceMs: number | null = null;
+  #upUntilMs: number | null = null;
 
   /** True until `start` has settled, even when the life ended without waiting for it. */
   #startRuns = true;
@@ -85,8 +87,10 @@ export class Life<P extends Protocol> implements LoopOwner {
     return this.#startedAtMs;
   }
 
+  /** How long it has been up, the time that its end took not counted; 0 when it never was. */
   get uptimeMs(): number {
-    return this.#upSinceMs === null ? 0 : this.clock.monotonicMs() - this.#upSinceMs;
+    if (this.#upSinceMs === null) return 0;
+    return (this.#upUntilMs ?? this.clock.monotonicMs()) - this.#upSinceMs;
   }
 
   get mailboxDepth(): number {
@@ -253,6 +257,7 @@ export class Life<P extends Protocol> implements LoopOwner {
   /** From here on the life can only end. */
   #close(reason: Death["reason"], code: string | null): void {
     this.#state = "stopping";
+    this.#upUntilMs ??= this.clock.monotonicMs();
     this.#reason = reason;
     this.#code = code;
     this.#loop.close();

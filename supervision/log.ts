@@ -21,8 +21,10 @@ export function codeOf(error: unknown): string {
 
 /** The frames of the error's stack, or none where they cannot be told from its message with certainty. */
 export function framesOf(error: unknown): readonly string[] {
-  if (!(error instanceof Error) || typeof error.stack !== "string") return [];
-  const { stack, message } = error;
+  if (!(error instanceof Error)) return [];
+  const stack: unknown = error.stack;
+  const message: unknown = error.message;
+  if (typeof stack !== "string" || typeof message !== "string") return [];
   const head = STACK_HEAD.exec(stack)?.[0].length;
   // A message that was changed after the error was made is not in the stack as it reads now.
   if (head === undefined || !stack.startsWith(`${message}\n`, head)) return [];

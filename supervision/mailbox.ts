@@ -24,7 +24,7 @@ export class Mailbox<P extends Protocol> {
   }
 
   get full(): boolean {
-    return this.#depth >= this.#capacity;
+    return !(this.#depth < this.#capacity);
   }
 
   /** Monotonic time at which the message that waits longest came in; null when none waits. */

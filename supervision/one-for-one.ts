@@ -19,9 +19,10 @@ export class OneForOne implements RestartPlan {
   }
 
   async startAll(): Promise<void> {
-    for (const child of this.#family.children()) {
+    // Children that are added meanwhile start by themselves, and wait out their own back-off.
+    for (const child of [...this.#family.children()]) {
       if (this.#cancelled) return;
-      if (child.born && !child.alive) await child.begin();
+      if (child.born && !child.alive && !child.discarded) await child.begin();
     }
   }
 

@@ -53,6 +53,7 @@ export class Supervisor implements SupervisorRef, Child, Parent, Family {
   #watchers = new Watchers();
   #startedAtMs: number | null = null;
   #upSinceMs: number | null = null;
+  #uptimeMs = 0;
   #ending: Promise<void> | null = null;
   #endOrdered = false;
   /** Children are not given their time to stop any more. */
@@ -204,10 +205,12 @@ export class Supervisor implements SupervisorRef, Child, Parent, Family {
     this.#endOrdered = false;
     this.#hurried = false;
     this.#window.clear();
-    this.#plan = this.#newPlan();
-    const plan = this.#plan;
+    const plan = this.#newPlan();
+    this.#plan = plan;
     await plan.startAll();
-    if (this.#state !== "starting" || this.#plan !== plan) {
+    // It may have ended meanwhile, and another life of it may be starting already.
+    if (this.#plan !== plan || this.#state !== "starting") {
+      if (this.#plan === plan) await this.#ending;
       return { up: false, error: new LemonError("actor_unavailable") };
     }
     this.#state = "running";
@@ -279,6 +282,7 @@ export class Supervisor implements SupervisorRef, Child, Parent, Family {
 
   #end(reason: Death["reason"], code: string | null): Promise<void> {
     if (this.#ending === null) {
+      this.#uptimeMs = this.#upSinceMs === null ? 0 : this.clock.monotonicMs() - this.#upSinceMs;
       this.#state = "stopping";
       this.#plan.cancel();
       this.#ending = this.#stopChildren().then(() => this.#finish(reason, code));
@@ -300,10 +304,10 @@ export class Supervisor implements SupervisorRef, Child, Parent, Family {
   }
 
   #finish(reason: Death["reason"], code: string | null): void {
-    const { log, clock } = this.kernel;
+    const { log } = this.kernel;
     const watchers = this.#watchers;
-    const death: Death = { path: this.path, reason: this.#hurried ? "killed" : reason, code };
-    const uptimeMs = this.#upSinceMs === null ? 0 : clock.monotonicMs() - this.#upSinceMs;
+    const abandoned = this.#hurried && reason === "shutdown";
+    const death: Death = { path: this.path, reason: abandoned ? "killed" : reason, code };
     this.#state = "down";
     this.#ending = null;
     this.#watchers = new Watchers();
@@ -313,11 +317,12 @@ export class Supervisor implements SupervisorRef, Child, Parent, Family {
     this.#nursery = null;
     this.#lastDeath = death;
     if (reason === "crash") this.#lastCrash = code;
-    // Children that never came up have somebody waiting for them, who is told; the supervisor's next life is not theirs.
+    // Whoever waits for a child that never came up is told; the next life has nothing to do with it.
     for (const child of this.#reversed()) if (!child.born) this.#remove(child);
     if (this.#discarded) this.#discardChildren();
     log.debug({ actor: this.path, reason: death.reason, code }, "supervisor ended");
-    this.#parent.childEnded(this, { death, uptimeMs, ordered: this.#endOrdered });
+    const end = { death, uptimeMs: this.#uptimeMs, ordered: this.#endOrdered };
+    this.#parent.childEnded(this, end);
     watchers.tell(death, log);
   }
 

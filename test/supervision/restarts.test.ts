@@ -170,6 +170,29 @@ describe("a supervisor", () => {
       expect(news()).to.deep.equal(["a up", "a down", "a up"]);
     });
 
+    it("does not take the time that an end took for a part of the life", async () => {
+      const supervisor = await system.root.startSupervisor(
+        supervisorSpec("s", { backoff: { firstMs: 100, maxMs: 1_000, resetAfterMs: 500 } }),
+      );
+      let crashLife = (): void => {};
+      await supervisor.startActor<Worker>({
+        ...worker("a"),
+        start: (context) => {
+          crashLife = () => context.crash(new TypeError("a secret"));
+          events.push("a up");
+          return { handlers: { ping: () => "a" }, stop: () => new Promise(() => {}) };
+        },
+      });
+      for (const delayMs of [100, 200, 400]) {
+        news();
+        crashLife();
+        await system.clock.advance(1_000 + delayMs - 1);
+        expect(news(), `before ${delayMs}`).to.deep.equal([]);
+        await system.clock.advance(1);
+        expect(news(), `after ${delayMs}`).to.deep.equal(["a up"]);
+      }
+    });
+
     it("is not hurried by the wall clock", async () => {
       await start(system.root, "a");
       await crash("a");
@@ -364,6 +387,85 @@ describe("a supervisor", () => {
       broken.clear();
       await system.clock.advance(200);
       expect(news()).to.deep.equal(["a up", "b up"]);
+    });
+  });
+
+  describe("that is restarted itself", () => {
+    /** A supervisor that soon gives up, with a child `a` whose start and stop can be held up. */
+    async function fragile(parent: SupervisorRef, restarts: number) {
+      const inner = await parent.startSupervisor(
+        supervisorSpec("inner", { intensity: { restarts, windowMs: 1_000 } }),
+      );
+      const hold = { start: null as Promise<void> | null, stop: null as Promise<void> | null };
+      await inner.startActor<Worker>({
+        ...worker("a"),
+        start: async (context) => {
+          contexts.set("a", context);
+          await hold.start;
+          events.push("a up");
+          return {
+            handlers: { ping: () => "a" },
+            stop: async () => {
+              await hold.stop;
+              events.push("a down");
+            },
+          };
+        },
+      });
+      return { inner, hold };
+    }
+
+    it("gives a child that came and failed while it was starting one next life, not two", async () => {
+      const { inner, hold } = await fragile(system.root, 1);
+      const held = gate();
+      await crash("a");
+      await system.clock.advance(100);
+      hold.start = held.promise;
+      await crash("a");
+      await system.clock.advance(100);
+      expect(stateOf("/test/inner")).to.equal("starting");
+      await start(inner, "b");
+      await crash("b");
+      news();
+      held.resolve();
+      await settle();
+      expect(news()).to.deep.equal(["a up"]);
+      expect(stateOf("/test/inner/b")).to.equal("backing_off");
+      await system.clock.advance(100);
+      expect(news()).to.deep.equal(["b up"]);
+    });
+
+    it("holds up those that depend on it until it has really ended when it does not come up", async () => {
+      const outer = await system.root.startSupervisor(
+        supervisorSpec("outer", { strategy: "rest_for_one" }),
+      );
+      await start(outer, "first");
+      const { inner, hold } = await fragile(outer, 0);
+      await start(inner, "b");
+      await start(outer, "last");
+      broken.add("b");
+      news();
+      await crash("first");
+      await system.clock.advance(50);
+      const held = gate();
+      hold.stop = held.promise;
+      await system.clock.advance(50);
+      // `b` does not come up, so `inner` gives up at once, and `a` takes its time to stop.
+      expect(stateOf("/test/outer/inner")).to.equal("stopping");
+      expect(news()).to.deep.equal([
+        "first down",
+        "last down",
+        "b down",
+        "a down",
+        "first up",
+        "a up",
+        "b fails",
+      ]);
+      expect(stateOf("/test/outer/last")).to.equal("backing_off");
+      held.resolve();
+      broken.clear();
+      await system.clock.advance(10_000);
+      expect(news()).to.deep.equal(["a down", "a up", "b up", "last up"]);
     });
   });
 
