@@ -243,10 +243,18 @@ function existing(
   kind: "file" | "folder",
 ): string {
   const absolute = isAbsolute(path) ? path : resolve(from.cwd, path);
-  const found = path.includes("\0") ? undefined : statSync(absolute, { throwIfNoEntry: false });
-  if (found === undefined || (kind === "file" ? !found.isFile() : !found.isDirectory()))
-    throw new UsageError(`${flag} must name an existing ${kind}`);
+  if (!stands(absolute, kind)) throw new UsageError(`${flag} must name an existing ${kind}`);
   return absolute;
+}
+
+/** False also for what this account may not even look at. */
+function stands(path: string, kind: "file" | "folder"): boolean {
+  try {
+    const stats = statSync(path);
+    return kind === "file" ? stats.isFile() : stats.isDirectory();
+  } catch {
+    return false;
+  }
 }
 
 async function secret(

@@ -6,6 +6,7 @@ import type { Shell } from "../shell.ts";
 import { lemonHome, type TargetFlags } from "../target.ts";
 import { type Finding, findingLine } from "./check.ts";
 import { checkController } from "./controller.ts";
+import { checkIdentities } from "./identities.ts";
 import { checkPort, checkRunFolder } from "./local.ts";
 import { checkBarrier, checkHome, checkNatsServer, checkRuntime, checkSpace } from "./machine.ts";
 
@@ -32,6 +33,7 @@ async function* examine(shell: Shell, flags: TargetFlags): AsyncGenerator<Findin
   if (state.level !== "fail") {
     yield await checkSpace(home);
     yield await checkBarrier(home);
+    yield* await checkIdentities(home);
     yield* await checkRunFolder(home);
   }
   const portText = variable(shell.environment, "LEMON_CONTROL_PLANE_PORT");

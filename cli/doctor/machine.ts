@@ -18,21 +18,13 @@ export function checkRuntime(version: string): Finding {
 export async function checkNatsServer(
   environment: Readonly<Record<string, string | undefined>>,
 ): Promise<Finding> {
+  const name = "nats-server";
   const found = await findNatsServer({ ...environment });
-  return found.found
-    ? ok("nats-server", `${found.version} at ${found.path}`)
-    : warnMissing(found.reason, found.message);
-}
-
-function warnMissing(reason: string, message: string): Finding {
-  // A missing one is fetched by the first start; one that was chosen or is broken is not replaced.
-  return reason === "missing"
-    ? warn(
-        "nats-server",
-        message,
-        "`lemon up` fetches one; or install it, or set LEMON_NATS_SERVER",
-      )
-    : fail("nats-server", message, "install nats-server 2.12.7 or newer, or set LEMON_NATS_SERVER");
+  if (found.found) return ok(name, `${found.version} at ${found.path}`);
+  // A missing one is fetched by the first start; one that was chosen, or is broken, is not replaced.
+  return found.reason === "missing" && !environment["LEMON_NATS_SERVER"]
+    ? warn(name, found.message, "`lemon up` fetches one; or install it, or set LEMON_NATS_SERVER")
+    : fail(name, found.message, "install nats-server 2.12.7 or newer, or set LEMON_NATS_SERVER");
 }
 
 export async function checkHome(home: string): Promise<Finding> {
@@ -53,8 +45,8 @@ export async function checkHome(home: string): Promise<Finding> {
       `${home} is not writable`,
       "give this account the right to write, or set LEMON_HOME",
     );
-  if ((stats.mode & 0o022) !== 0)
-    return fail(name, `others may write in ${home}`, `chmod go-w ${home}`);
+  if ((stats.mode & 0o777) !== 0o700)
+    return fail(name, `others may enter ${home}: no role starts in it`, `chmod 700 ${home}`);
   return ok(name, home);
 }
 

@@ -76,6 +76,8 @@ export class Interrupts {
       if (answer === "cancel") this.#cancel();
       else this.#detach();
     } finally {
+      // Whatever is said next begins on a line of its own.
+      if (asking.signal.aborted) terminal.write("\n");
       terminal.close();
     }
   }

@@ -82,6 +82,8 @@ class Run {
   readonly #detached = new AbortController();
   readonly #ending = Promise.withResolvers<Ending>();
   #client: Client;
+  /** The matter is decided: what still fails afterwards is nobody's concern. */
+  #decided = false;
 
   constructor(
     shell: Shell,
@@ -114,7 +116,9 @@ class Run {
         (ending) => this.#ending.resolve(ending),
         (error: unknown) => this.#ending.resolve({ kind: "failed", error, receipt: null }),
       );
-      return await this.#tell(await this.#ending.promise);
+      const ending = await this.#ending.promise;
+      this.#decided = true;
+      return await this.#tell(ending);
     } finally {
       interrupts.stop();
     }
@@ -128,7 +132,7 @@ class Run {
       return { kind: "receipt", receipt: await this.#client.call("node.process.run", params) };
     } catch (error) {
       if (!(error instanceof CallError) || !error.mutationMayHaveApplied) throw error;
-      if (this.#detached.signal.aborted) return { kind: "detached" };
+      if (this.#decided) return { kind: "detached" };
       await this.#report.message(`no certain answer (${error.code}); asking for the receipt`);
       const receipt = await this.#settle(overAtMs);
       return receipt !== null && isFinal(receipt)
@@ -162,6 +166,7 @@ class Run {
       const receipt = await this.#client.call("node.process.cancel", { nodeId, processId });
       if (isFinal(receipt)) this.#ending.resolve({ kind: "receipt", receipt });
     } catch (error) {
+      if (this.#decided) return;
       if (!(error instanceof LemonError)) throw error;
       await this.#report.message(`the cancel failed: ${printable(error.message)}`);
       await this.#report.message("still waiting for the run; interrupt again to detach");

@@ -302,6 +302,30 @@ describe("an uncertain lemon process run", () => {
       done.resolve();
     });
 
+    it("says nothing of a cancel that is still on its way when the run's own answer comes", async () => {
+      shell = newShell({ terminal });
+      const cancelled = release();
+      peer
+        .on("node.process.run", async ({ processId }) => {
+          await cancelled.promise;
+          return bare(processId, "cancelled");
+        })
+        .on("node.process.cancel", () => {
+          cancelled.resolve();
+          return SILENCE;
+        });
+      const ended = shell.run(...RUN);
+      await peer.seen("node.process.run");
+      shell.send("SIGINT");
+      await terminal.output.said("> ");
+      terminal.type("c");
+      expect(await ended).to.equal(126);
+      await peer.connections[0]?.closed.promise;
+      expect(shell.stderr.text).to.equal(
+        "lemon: cancelling\nlemon: the process was cancelled; no exit was observed\n",
+      );
+    });
+
     it("detaches when told so", async () => {
       shell = newShell({ terminal });
       peer.on("node.process.run", () => SILENCE);

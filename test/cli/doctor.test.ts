@@ -1,0 +1,290 @@
+import { spawn, spawnSync } from "node:child_process";
+import { once } from "node:events";
+import { chmodSync, mkdirSync, writeFileSync } from "node:fs";
+import { createServer } from "node:net";
+import { join } from "node:path";
+import { expect } from "chai";
+import { writeControllerRecord } from "../../cli/controller-record.ts";
+import type { Finding, Level } from "../../cli/doctor/check.ts";
+import { checkBarrier, checkHome, checkRuntime } from "../../cli/doctor/machine.ts";
+import { lockFile } from "../../host/file-lock.ts";
+import { ownIdentity } from "../../host/process-identity.ts";
+import { LemonError } from "../../protocol/errors.ts";
+import { FakeControlPlane } from "../support/fake-control-plane.ts";
+import { nodeDescription, nodeList, nodeRow } from "../support/node-rows.ts";
+import { type TempFolder, tempFolder } from "../support/temp-folder.ts";
+import { TestShell } from "../support/test-shell.ts";
+
+const HEALTH = {
+  ok: true,
+  uptime_ms: 1,
+  memory_mb: 1,
+  schedulers: 1,
+  summary: { action: "health" },
+} as const;
+
+describe("lemon doctor", () => {
+  let folder: TempFolder;
+  let home: string;
+  let peer: FakeControlPlane;
+
+  beforeEach(async () => {
+    folder = tempFolder();
+    home = join(folder.path, "home");
+    mkdirSync(home, { mode: 0o700 });
+    peer = await FakeControlPlane.start({ token: "secret" });
+    peer
+      .on("health", () => HEALTH)
+      .on("node.list", () => nodeList(nodeRow()))
+      .on("node.describe", () => nodeDescription());
+  });
+
+  afterEach(async () => {
+    await peer.stop();
+    folder[Symbol.dispose]();
+  });
+
+  /** A machine with everything in place, looked at through a controller that is `peer`. */
+  const newShell = (environment: Readonly<Record<string, string>> = {}) =>
+    new TestShell({
+      environment: {
+        LEMON_HOME: home,
+        LEMON_CONTROLLER: peer.url,
+        LEMON_WS_TOKEN: "secret",
+        LEMON_NATS_SERVER: process.env["LEMON_NATS_SERVER"] ?? "",
+        LEMON_CONTROL_PLANE_PORT: "1",
+        ...environment,
+      },
+    });
+
+  async function examine(
+    environment: Readonly<Record<string, string>> = {},
+  ): Promise<{ readonly exitCode: number; readonly find: (name: string) => Finding | undefined }> {
+    const shell = newShell(environment);
+    const exitCode = await shell.run("doctor", "--json");
+    const document = shell.document as { readonly ok: boolean; readonly checks: Finding[] };
+    expect(document.ok).to.equal(exitCode === 0);
+    expect(document.checks.some(({ level }) => level === "fail")).to.equal(exitCode === 1);
+    for (const { level, mend } of document.checks) expect(mend === null).to.equal(level === "ok");
+    return { exitCode, find: (name) => document.checks.find((check) => check.name === name) };
+  }
+
+  it("finds nothing wrong on a machine where nothing is", async () => {
+    const shell = newShell();
+    expect(await shell.run("doctor")).to.equal(0);
+    const lines = shell.stdout.text.trimEnd().split("\n");
+    expect(lines.map((line) => line.split(":")[0])).to.include.members([
+      "ok    Node.js",
+      "ok    nats-server",
+      "ok    state folder",
+      "ok    controllers here",
+      "ok    port 1",
+      "ok    clock",
+      "ok    controller",
+      "ok    node worker-1",
+    ]);
+    expect(shell.stdout.text).to.match(
+      /disk barrier: .*a synced write takes|LEMON_HOME lies in memory/,
+    );
+  });
+
+  it("fails an old Node.js", () => {
+    expect(checkRuntime("24.0.0").level).to.equal("ok");
+    expect(checkRuntime("22.21.1")).to.deep.include({ level: "fail", name: "Node.js" });
+  });
+
+  it("fails a nats-server that was chosen and is not there", async () => {
+    const { exitCode, find } = await examine({ LEMON_NATS_SERVER: join(home, "gone") });
+    expect(exitCode).to.equal(1);
+    expect(find("nats-server")?.finding).to.include("does not exist");
+  });
+
+  const homes: readonly {
+    readonly name: string;
+    readonly path: string;
+    readonly level: Level;
+    readonly finding: RegExp;
+  }[] = [
+    { name: "that is not there yet", path: "new/home", level: "ok", finding: /will be made/ },
+    { name: "that is a file", path: "file", level: "fail", finding: /is no folder/ },
+    { name: "that others may enter", path: "open", level: "fail", finding: /others may enter/ },
+  ];
+  for (const { name, path, level, finding } of homes) {
+    it(`answers ${level} for a state folder ${name}`, async () => {
+      writeFileSync(join(folder.path, "file"), "");
+      mkdirSync(join(folder.path, "open"), { mode: 0o755 });
+      chmodSync(join(folder.path, "open"), 0o755);
+      const found = await checkHome(join(folder.path, path));
+      expect(found.level).to.equal(level);
+      expect(found.finding).to.match(finding);
+    });
+  }
+
+  it("measures a synced write and leaves nothing behind", async () => {
+    const before = spawnSync("ls", ["-A", home]).stdout.toString();
+    const { finding } = await checkBarrier(home);
+    expect(finding).to.match(/\d ms|in memory/);
+    expect(spawnSync("ls", ["-A", home]).stdout.toString()).to.equal(before);
+  });
+
+  it("fails a barrier that can not be written", async () => {
+    writeFileSync(join(home, "file"), "");
+    const { level, finding } = await checkBarrier(join(home, "file"));
+    expect(level).to.equal("fail");
+    expect(finding).to.include("ENOTDIR");
+  });
+
+  it("fails a token that others can read, and warns of what a killed controller left", async () => {
+    await writeControllerRecord(home, {
+      port: 4_041,
+      ...ownIdentity(),
+      startTime: "gone",
+      tokenFile: null,
+    });
+    writeFileSync(join(home, "run", "control-plane-4041.token"), "t", { mode: 0o600 });
+    chmodSync(join(home, "run", "control-plane-4041.token"), 0o640);
+    const { exitCode, find } = await examine();
+    expect(exitCode).to.equal(1);
+    expect(find("run/control-plane-4041.json")).to.include({ level: "warn" });
+    expect(find("run/control-plane-4041.token")).to.include({ level: "fail" });
+    expect(find("run/control-plane-4041.token")?.finding).to.include("(mode)");
+  });
+
+  it("names the process that serves an identity, and those that nobody serves", async () => {
+    for (const name of ["controller", "nodes/idle", "nodes/served"]) {
+      mkdirSync(join(home, name), { recursive: true });
+      writeFileSync(join(home, name, "lock"), "");
+    }
+    const lock = lockFile(join(home, "nodes/served/lock"));
+    try {
+      const { find } = await examine();
+      const here = process.platform === "linux";
+      expect(find("controller")?.level).to.equal("ok");
+      expect(find("node idle here")?.finding).to.equal(here ? "not running" : "was started here");
+      expect(find("node served here")?.finding).to.equal(
+        here ? `served by process ${process.pid}` : "was started here",
+      );
+    } finally {
+      lock?.release();
+    }
+  });
+
+  it("warns when another program has the usual port, and knows its own", async () => {
+    const other = createServer((socket) => socket.destroy());
+    await new Promise<void>((resolve) => other.listen(0, "127.0.0.1", resolve));
+    const address = other.address();
+    if (typeof address !== "object" || address === null) throw new Error("no address");
+    const { port } = address;
+    const environment = { LEMON_CONTROL_PLANE_PORT: String(port) };
+    expect((await examine(environment)).find(`port ${port}`)).to.include({ level: "warn" });
+    await writeControllerRecord(home, { port, ...ownIdentity(), tokenFile: null });
+    expect((await examine(environment)).find(`port ${port}`)).to.include({ level: "ok" });
+    await new Promise<void>((resolve) => other.close(() => resolve()));
+  });
+
+  it("only warns when no controller runs here and none was named", async () => {
+    const { exitCode, find } = await examine({ LEMON_CONTROLLER: "" });
+    expect(exitCode).to.equal(0);
+    expect(find("controller")).to.include({ level: "warn" });
+  });
+
+  it("fails when the controller that was named does not answer", async () => {
+    await peer.stop();
+    const gone = await FakeControlPlane.start();
+    const { url } = gone;
+    await gone.stop();
+    peer = await FakeControlPlane.start();
+    const { exitCode, find } = await examine({ LEMON_CONTROLLER: url });
+    expect(exitCode).to.equal(1);
+    expect(find("controller")?.finding).to.include("ECONNREFUSED");
+    expect(find("clock")).to.include({ level: "warn" });
+  });
+
+  it("fails a wrong token, and says which variable holds the right one", async () => {
+    const { find } = await examine({ LEMON_WS_TOKEN: "guess" });
+    expect(find("controller")).to.include({ level: "fail" });
+    expect(find("controller")?.mend).to.include("LEMON_WS_TOKEN");
+  });
+
+  const nodes: readonly {
+    readonly name: string;
+    readonly node: ReturnType<typeof nodeDescription>;
+    readonly level: Level;
+    readonly finding: string;
+  }[] = [
+    {
+      name: "is offline",
+      node: nodeDescription({ status: "offline" }),
+      level: "warn",
+      finding: "offline",
+    },
+    {
+      name: "can not prove that it syncs",
+      node: nodeDescription({}, { receiptStore: "durability_unproven" }),
+      level: "fail",
+      finding: "durability_unproven",
+    },
+    {
+      name: "is in a state that only a newer version knows",
+      node: nodeDescription({}, { receiptStore: "on_holiday" }),
+      level: "fail",
+      finding: "on_holiday",
+    },
+    {
+      name: "has 899 spent ids",
+      node: nodeDescription({}, { receipts: { retained: 899, limit: 1_000 } }),
+      level: "ok",
+      finding: "online",
+    },
+    {
+      name: "has 900 spent ids",
+      node: nodeDescription({}, { receipts: { retained: 900, limit: 1_000 } }),
+      level: "warn",
+      finding: "100 process ids are left",
+    },
+    {
+      name: "runs another version",
+      node: nodeDescription({}, { lemonVersion: "2025.1.0" }),
+      level: "warn",
+      finding: "2025.1.0",
+    },
+  ];
+  for (const { name, node, level, finding } of nodes) {
+    it(`answers ${level} for a node that ${name}`, async () => {
+      peer.on("node.describe", () => node);
+      const found = (await examine()).find("node worker-1");
+      expect(found?.level).to.equal(level);
+      expect(found?.finding).to.include(finding);
+    });
+  }
+
+  it("fails a node that can not be asked, and goes on with the next", async () => {
+    peer
+      .on("node.list", () => nodeList(nodeRow(), nodeRow({ nodeId: "second", name: "worker-2" })))
+      .on("node.describe", ({ nodeId }) => {
+        if (nodeId !== "second") throw new LemonError("internal_error");
+        return nodeDescription({ nodeId, name: "worker-2" });
+      });
+    const { find } = await examine();
+    expect(find("node worker-1")).to.include({ level: "fail" });
+    expect(find("node worker-2")).to.include({ level: "ok" });
+  });
+
+  it("warns when no node is enrolled", async () => {
+    peer.on("node.list", () => nodeList());
+    expect((await examine()).find("nodes")).to.include({ level: "warn" });
+  });
+
+  it("judges the clocks by the controller's own Date", async () => {
+    const aheadMs = 3_600_000;
+    const script = `require("node:http").createServer((_q, r) => r.setHeader("date", new Date(Date.now() + ${aheadMs}).toUTCString()).end()).listen(0, "127.0.0.1", function () { console.log(this.address().port) })`;
+    const server = spawn(process.execPath, ["-e", script], {
+      stdio: ["ignore", "pipe", "inherit"],
+    });
+    const [line]: Buffer[] = await once(server.stdout, "data");
+    const { find } = await examine({ LEMON_CONTROLLER: `ws://127.0.0.1:${String(line).trim()}` });
+    expect(find("clock")).to.include({ level: "fail", finding: "60 min from the controller's" });
+    server.kill("SIGKILL");
+    await once(server, "close");
+  });
+});

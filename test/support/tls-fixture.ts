@@ -1,0 +1,23 @@
+/**
+ * Owns a key and a self-signed certificate for 127.0.0.1 and localhost, valid from 2020 to 2120. It
+ * protects nothing: it stands here so that tests need no tool that makes one.
+ */
+export const TEST_TLS = {
+  key: `-----BEGIN PRIVATE KEY-----
+MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgTR3ecKTTp68fT+4j
+z10scMY9RfaBHVq2HmTM8O8k3AahRANCAAQtCE12fb4F3ECpWSYG059zmcH2Puja
+Yb8HzQPc9Xar7g43Z7EkthSI2pialirks8oJdrhuKxeZszQlwIF96kc+
+-----END PRIVATE KEY-----
+`,
+  cert: `-----BEGIN CERTIFICATE-----
+MIIBfDCCASOgAwIBAgIBATAKBggqhkjOPQQDAjAfMR0wGwYDVQQDDBRsZW1vbiB0
+ZXN0IGF1dGhvcml0eTAgFw0yMDAxMDEwMDAwMDBaGA8yMTIwMDEwMTAwMDAwMFow
+HzEdMBsGA1UEAwwUbGVtb24gdGVzdCBhdXRob3JpdHkwWTATBgcqhkjOPQIBBggq
+hkjOPQMBBwNCAAQtCE12fb4F3ECpWSYG059zmcH2PujaYb8HzQPc9Xar7g43Z7Ek
+thSI2pialirks8oJdrhuKxeZszQlwIF96kc+o04wTDAPBgNVHRMBAf8EBTADAQH/
+MBoGA1UdEQQTMBGHBH8AAAGCCWxvY2FsaG9zdDAdBgNVHQ4EFgQUU6/QRuCC7Qvc
+NXNRDvjSLS0FD74wCgYIKoZIzj0EAwIDRwAwRAIgcPwrvamEvLJMEUIUIaESJc1p
+RaABWnbNpYOBFEYdImECIG7TrFnudKXLE7+g8cSv1ldeuDWrafqoH71RG20R3u+g
+-----END CERTIFICATE-----
+`,
+};
