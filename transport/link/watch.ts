@@ -3,8 +3,9 @@
  * it. Fed by the hub's advisories and, after a start or a gap, by a list of what is connected.
  *
  * 1. A connection is told of at most once each way; after a gap the difference is told.
- * 2. Credentials belong to one server: two live server names under one user key, or one name that is
- *    taken over again and again, mean that somebody else holds them too.
+ * 2. Credentials belong to one server, which has one link. Two live server names under one user key, two
+ *    links side by side for longer than the hub takes to drop the older, or links that displace each
+ *    other again and again, mean that somebody else holds them too.
  * 3. A link that renews its credentials is not told as lost while it is away for the moment that takes.
  */
 import type { CancelTimer, Clock } from "../../host/clock.ts";
@@ -13,6 +14,8 @@ import type { SystemConnection } from "./system-api.ts";
 
 /** How long a renewing link may be away before it counts as lost, in ms. */
 const RENEWAL_GRACE_MS = 3_000;
+/** A leaf that comes back before its dead link was noticed displaces it at once (1 ms was measured). */
+const SIDE_BY_SIDE_MS = 1_000;
 /**
  * A worker's own leaf takes over from itself when a cut left a dead connection on the hub's side: once,
  * then the dead one is gone. Two holders of one key displace each other at every reconnect (0.5 s).
@@ -51,6 +54,9 @@ export class LinkWatch {
   /** Losses not told yet, by connection. */
   readonly #withheld = new Map<string, { connection: LinkConnection; cancel: CancelTimer }>();
   readonly #takeovers = new Map<string, number[]>();
+  readonly #shared = new Set<string>();
+  /** Pending looks at whether two links still stand side by side, by the newer one. */
+  readonly #sideBySide = new Map<string, CancelTimer>();
   /** What ended while a list was on its way: the list may still name it. */
   #endedMeanwhile: Set<string> | null = null;
 
@@ -70,9 +76,9 @@ export class LinkWatch {
     this.#live.set(id, connection);
     this.#settleWithheld(userKey);
     this.#options.emit({ type: "connected", connection });
-    if (this.#isShared(connection, others)) {
-      this.#options.emit({ type: "shared", account, userKey });
-    }
+    if (others.length === 0) return;
+    if (this.#isShared(connection, others)) this.#tellShared(connection);
+    else this.#lookAgain(connection);
   }
 
   disconnected(seen: SystemConnection, reason: string): void {
@@ -80,6 +86,8 @@ export class LinkWatch {
     const connection = this.#live.get(seen.id);
     if (connection === undefined) return;
     this.#live.delete(seen.id);
+    this.#sideBySide.get(seen.id)?.();
+    this.#sideBySide.delete(seen.id);
     const alone = this.#of(connection.userKey).length === 0;
     if (!alone || !this.#options.isRenewing(connection.account)) {
       this.#tellLoss(connection, reason);
@@ -113,6 +121,8 @@ export class LinkWatch {
   stop(): void {
     for (const { cancel } of this.#withheld.values()) cancel();
     this.#withheld.clear();
+    for (const cancel of this.#sideBySide.values()) cancel();
+    this.#sideBySide.clear();
   }
 
   #tellLoss(connection: LinkConnection, reason: string): void {
@@ -130,8 +140,23 @@ export class LinkWatch {
     }
   }
 
+  #lookAgain(connection: LinkConnection): void {
+    const { id, userKey } = connection;
+    const cancel = this.#options.clock.after(SIDE_BY_SIDE_MS, () => {
+      this.#sideBySide.delete(id);
+      if (this.#of(userKey).length > 1) this.#tellShared(connection);
+    });
+    this.#sideBySide.set(id, cancel);
+  }
+
+  /** Once for a key: it is revoked for good. */
+  #tellShared({ account, userKey }: LinkConnection): void {
+    if (this.#shared.has(userKey)) return;
+    this.#shared.add(userKey);
+    this.#options.emit({ type: "shared", account, userKey });
+  }
+
   #isShared(connection: LinkConnection, others: readonly LinkConnection[]): boolean {
-    if (others.length === 0) return false;
     if (others.some(({ name }) => name !== connection.name)) return true;
     const nowMs = this.#options.clock.monotonicMs();
     const recent = (this.#takeovers.get(connection.userKey) ?? []).filter(

@@ -1,0 +1,213 @@
+/**
+ * Owns a controller's hub and its nodes for tests of the node link: real servers, real keys, real
+ * leafs over websocket, and nothing above `transport/`.
+ */
+import { join } from "node:path";
+import type { NatsConnection } from "@nats-io/transport-node";
+import { jwtAuthenticator, nkeyAuthenticator } from "@nats-io/transport-node";
+import { type Clock, systemClock } from "../../host/clock.ts";
+import type { NodeKey } from "../../protocol/ids.ts";
+import { type Authority, openAuthority } from "../../transport/keys/authority.ts";
+import { type HubLink, openHubLink } from "../../transport/link/hub.ts";
+import { createLeafLink, type LeafLink } from "../../transport/link/leaf.ts";
+import type { LinkEvent } from "../../transport/link/watch.ts";
+import { createWorkerLife, type WorkerLife } from "../../transport/link/worker-life.ts";
+import { nodeConfig } from "../../transport/nats-server/config.ts";
+import { createRpcCaller, type RpcCaller } from "../../transport/rpc/caller.ts";
+import { quiesce, relinkHandlers } from "../../transport/rpc/relink.ts";
+import { type NodeRequests, serveNodeRequests } from "../../transport/rpc/requests.ts";
+import { type RpcHandler, type RpcServer, serveRpc } from "../../transport/rpc/server.ts";
+import { inboxPrefix } from "../../transport/rpc/subjects.ts";
+import { type LogLines, logLines } from "./log-lines.ts";
+import { startHub, startServer, type TestServer } from "./nats.ts";
+import { tempFolder } from "./temp-folder.ts";
+
+export interface TestController extends AsyncDisposable {
+  readonly folder: string;
+  readonly hub: TestServer;
+  readonly authority: Authority;
+  readonly system: NatsConnection;
+  readonly connection: NatsConnection;
+  readonly link: HubLink;
+  readonly caller: RpcCaller;
+  readonly log: LogLines;
+  /** What the link told, in order. */
+  readonly events: readonly LinkEvent[];
+  /** Resolves with the first event, past or to come, that is `wanted`. */
+  event<E extends LinkEvent>(wanted: (event: LinkEvent) => event is E): Promise<E>;
+  event(wanted: (event: LinkEvent) => boolean): Promise<LinkEvent>;
+  /** Where leafs connect; a test's own proxy may stand before it. */
+  readonly websocketUrl: string;
+}
+
+export async function startController(clock: Clock = systemClock): Promise<TestController> {
+  const folder = tempFolder();
+  const places = {
+    keysFolder: join(folder.path, "keys"),
+    recordsFolder: join(folder.path, "accounts"),
+    resolverFolder: join(folder.path, "jwt"),
+  };
+  const authority = await openAuthority(places);
+  const hub = await startHub({
+    operatorJwt: authority.operatorJwt,
+    systemAccount: authority.systemAccount,
+    jwtDirectory: places.resolverFolder,
+  });
+  const as = ({ jwt, seed }: Authority["systemCredentials"]): Promise<NatsConnection> =>
+    hub.connect({ authenticator: jwtAuthenticator(jwt, seed) });
+  const system = await as(authority.systemCredentials);
+  const connection = await as(authority.controllerCredentials);
+  const log = logLines();
+  const caller = createRpcCaller({ connection, clock });
+  const requests: NodeRequests = serveNodeRequests({
+    connection,
+    handlers: relinkHandlers(caller),
+    log: log.log,
+  });
+  const events: LinkEvent[] = [];
+  const waiting = new Set<() => void>();
+  const link = await openHubLink({
+    system,
+    authority,
+    recordsFolder: places.recordsFolder,
+    clock,
+    log: log.log,
+    isRenewing: (node) => caller.isHeld(node),
+    onEvent(event) {
+      events.push(event);
+      if (event.type === "disconnected" && event.remaining === 0) {
+        caller.settleNode(event.connection.account, "link_lost");
+      }
+      for (const look of [...waiting]) look();
+    },
+  });
+
+  function event(wanted: (event: LinkEvent) => boolean): Promise<LinkEvent> {
+    return new Promise((resolve) => {
+      const look = (): void => {
+        const found = events.find(wanted);
+        if (found === undefined) return;
+        waiting.delete(look);
+        resolve(found);
+      };
+      waiting.add(look);
+      look();
+    });
+  }
+
+  return {
+    folder: folder.path,
+    hub,
+    authority,
+    system,
+    connection,
+    link,
+    caller,
+    log,
+    events,
+    event,
+    websocketUrl: `ws://127.0.0.1:${hub.child.ports.websocket}`,
+    async [Symbol.asyncDispose]() {
+      requests.stop();
+      caller.stop();
+      link.stop();
+      await hub[Symbol.asyncDispose]();
+      folder[Symbol.dispose]();
+    },
+  };
+}
+
+export interface TestNode extends AsyncDisposable {
+  readonly key: NodeKey;
+  readonly life: WorkerLife;
+  readonly server: TestServer;
+  readonly leaf: LeafLink;
+  /** The worker's connection to its own LINK account. */
+  readonly connection: NatsConnection;
+  readonly rpc: RpcServer;
+  /** Renews the credentials as a worker does. */
+  renew(jwt: string): Promise<void>;
+}
+
+export interface TestNodeSpec {
+  readonly handlers?: Readonly<Record<string, RpcHandler>>;
+  readonly generation?: number;
+  readonly key?: NodeKey;
+  readonly life?: WorkerLife;
+  readonly jwt?: string;
+  readonly expiresInMs?: number;
+  /** Where the leaf connects instead of the hub itself. */
+  readonly url?: string;
+  /** False to return before the link is up. */
+  readonly waitForLink?: boolean;
+}
+
+/** Joins a node: its account, a worker life, a leaf, and the link proven up. */
+export async function joinNode(
+  controller: TestController,
+  spec: TestNodeSpec = {},
+): Promise<TestNode> {
+  const { handlers = {}, generation = 1, life = createWorkerLife() } = spec;
+  const key = spec.key ?? (await controller.link.provision());
+  const jwt =
+    spec.jwt ??
+    (await controller.link.issue(key, life.link.getPublicKey(), {
+      expiresInMs: spec.expiresInMs ?? 3_600_000,
+    }));
+  const folder = tempFolder();
+  const leaf = createLeafLink({ folder: folder.path, key: life.link, clock: systemClock });
+  await leaf.install(jwt);
+  const server = await startServer((places) =>
+    nodeConfig(
+      {
+        serverName: life.serverName,
+        domain: key,
+        storeUser: life.store.getPublicKey(),
+        sysUser: life.system.getPublicKey(),
+        link: {
+          account: key,
+          workerUser: life.worker.getPublicKey(),
+          url: spec.url ?? controller.websocketUrl,
+          credentialsFile: leaf.credentialsFile,
+        },
+      },
+      places,
+    ),
+  );
+  const connection = await server.connect({
+    authenticator: nkeyAuthenticator(life.worker.getSeed()),
+    inboxPrefix: inboxPrefix(key),
+  });
+  const rpc = serveRpc({
+    connection,
+    nodeKey: key,
+    generation,
+    handlers,
+    clock: systemClock,
+    log: controller.log.log,
+  });
+  await connection.flush();
+  const system = await server.connect({
+    authenticator: nkeyAuthenticator(life.system.getSeed()),
+  });
+  await leaf.follow(system, () => undefined);
+  const stillness = quiesce({ connection, nodeKey: key, server: rpc, clock: systemClock });
+  if (spec.waitForLink !== false) {
+    await leaf.whenUp(10_000);
+    await stillness.resumeController();
+  }
+  return {
+    key,
+    life,
+    server,
+    leaf,
+    connection,
+    rpc,
+    renew: (renewed) => leaf.renew(renewed, () => server.child.reload(), stillness),
+    async [Symbol.asyncDispose]() {
+      await leaf.dispose();
+      await server[Symbol.asyncDispose]();
+      folder[Symbol.dispose]();
+    },
+  };
+}
