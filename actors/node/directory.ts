@@ -13,6 +13,12 @@ import type { NodeRecord } from "./record.ts";
 export class Directory {
   readonly #records = new Map<string, NodeRecord>();
   readonly #idOf = new Map<string, NodeId>();
+  readonly #onForgotten: (nodeId: NodeId) => void;
+
+  /** `onForgotten` hears of each node that is no more. */
+  constructor(onForgotten: (nodeId: NodeId) => void = () => {}) {
+    this.#onForgotten = onForgotten;
+  }
 
   /** The enrolled nodes, sorted by name (code units: the same order everywhere). */
   all(): NodeRecord[] {
@@ -59,21 +65,28 @@ export class Directory {
     return record;
   }
 
-  clear(): void {
-    this.#records.clear();
-    this.#idOf.clear();
-  }
-
   put(record: NodeRecord): void {
-    this.forget(record.nodeId);
+    this.#unname(record.nodeId);
     this.#records.set(record.nodeId, record);
     if (!record.removing) this.#idOf.set(record.name, record.nodeId);
   }
 
-  forget(nodeId: string): void {
+  forget(nodeId: NodeId): void {
+    this.#unname(nodeId);
+    if (this.#records.delete(nodeId)) this.#onForgotten(nodeId);
+  }
+
+  /** These, and no others. */
+  replaceAll(records: readonly NodeRecord[]): void {
+    const kept = new Set(records.map(({ nodeId }) => nodeId));
+    for (const { nodeId } of [...this.#records.values()]) {
+      if (!kept.has(nodeId)) this.forget(nodeId);
+    }
+    for (const record of records) this.put(record);
+  }
+
+  #unname(nodeId: NodeId): void {
     const known = this.#records.get(nodeId);
-    if (known === undefined) return;
-    this.#records.delete(nodeId);
-    if (this.#idOf.get(known.name) === nodeId) this.#idOf.delete(known.name);
+    if (known !== undefined && this.#idOf.get(known.name) === nodeId) this.#idOf.delete(known.name);
   }
 }

@@ -37,6 +37,7 @@ export class Fleet {
   readonly #options: FleetOptions;
   readonly #actors = new Map<NodeId, Promise<ActorRef<NodeProtocol>>>();
   readonly #live = new Map<NodeId, LiveNode>();
+  readonly #removing = new Set<NodeId>();
 
   constructor(options: FleetOptions) {
     this.#options = options;
@@ -77,10 +78,19 @@ export class Fleet {
   /** Repeated after a failure, it completes what is left to do. */
   async remove(nodeId: NodeId): Promise<void> {
     const actor = await this.#actor(nodeId);
-    await actor.ask("remove", null, CHANGE_DEADLINE);
-    await actor.stop();
-    this.#actors.delete(nodeId);
-    this.#live.delete(nodeId);
+    this.#removing.add(nodeId);
+    try {
+      await actor.ask("remove", null, CHANGE_DEADLINE);
+    } finally {
+      this.#removing.delete(nodeId);
+      if (this.#options.directory.known(nodeId) === null) await this.#dismiss(nodeId);
+    }
+  }
+
+  /** There is no such node any more. */
+  forgotten(nodeId: NodeId): void {
+    // Its own actor may be the one that is just removing it, and has yet to answer.
+    if (!this.#removing.has(nodeId)) void this.#dismiss(nodeId);
   }
 
   /** What the hub sees; of no account of ours, it is dropped. */
@@ -94,6 +104,13 @@ export class Fleet {
       .get(record.nodeId)
       ?.then(tell)
       .catch(() => undefined);
+  }
+
+  async #dismiss(nodeId: NodeId): Promise<void> {
+    const started = this.#actors.get(nodeId);
+    this.#actors.delete(nodeId);
+    await started?.then((actor) => actor.stop()).catch(() => undefined);
+    this.#live.delete(nodeId);
   }
 
   #actor(nodeId: NodeId): Promise<ActorRef<NodeProtocol>> {

@@ -2,8 +2,9 @@
  * Owns the node records as they stand in the store, and the directory that shows them.
  *
  * 1. The directory and the index of tokens show what is durable, and only that.
- * 2. A write that failed in any way leaves its record in doubt: it is read again before the next change
- *    of it, and before anything that needs to know all of them.
+ * 2. A write that may have happened leaves its record in doubt. It is settled before the next change of
+ *    it, and before anything that needs to know all of them, by writing the same again: whichever of
+ *    the two comes first, the other can not land any more, however late.
  */
 import { LemonError } from "../../protocol/errors.ts";
 import type { NodeId } from "../../protocol/ids.ts";
@@ -17,81 +18,115 @@ export class Ledger {
   readonly #documents = new Map<string, Document<NodeRecord>>();
   /** Hash of every session token in a record → its node. */
   readonly #tokens = new Map<string, NodeId>();
-  readonly #inDoubt = new Set<NodeId>();
+  /** How each record in doubt is settled. */
+  readonly #inDoubt = new Map<NodeId, () => Promise<void>>();
 
-  constructor(store: Documents<NodeRecord>, directory: Directory) {
+  readonly #onDoubt: () => void;
+
+  /** `onDoubt` is called whenever there is something to `settle`. */
+  constructor(store: Documents<NodeRecord>, directory: Directory, onDoubt: () => void) {
     this.#store = store;
     this.#directory = directory;
+    this.#onDoubt = onDoubt;
   }
 
   async load(): Promise<void> {
     const documents = await this.#store.list();
-    this.#directory.clear();
+    this.#directory.replaceAll(documents.map(({ value }) => value));
     for (const document of documents) this.#keep(document);
   }
 
-  /** Reads again whatever is in doubt. */
+  /** Throws when the store still gives no clear answer. */
   async settle(): Promise<void> {
-    for (const nodeId of [...this.#inDoubt]) await this.#readAgain(nodeId);
+    for (const nodeId of [...this.#inDoubt.keys()]) await this.#settleOne(nodeId);
   }
 
   async create(record: NodeRecord): Promise<NodeRecord> {
     const { nodeId } = record;
-    return this.#keep(await this.#written(nodeId, this.#store.create(nodeId, record)));
+    await this.#settleOne(nodeId);
+    await this.#write(nodeId, async () => {
+      this.#keep(await this.#store.create(nodeId, record));
+    });
+    return record;
   }
 
   /** Writes what `change` makes of the record; nothing when it makes the very same one. Throws `node_not_found`. */
   async change(nodeId: NodeId, change: (record: NodeRecord) => NodeRecord): Promise<NodeRecord> {
-    if (this.#inDoubt.has(nodeId)) await this.#readAgain(nodeId);
+    await this.#settleOne(nodeId);
     const document = this.#documents.get(nodeId);
     if (document === undefined) throw new LemonError("node_not_found");
     const next = change(document.value);
-    if (next === document.value) return next;
-    return this.#keep(await this.#written(nodeId, this.#store.update(document, next)));
+    if (next !== document.value) {
+      await this.#write(nodeId, async () => {
+        this.#keep(await this.#store.update(document, next));
+      });
+    }
+    return next;
   }
 
   async delete(nodeId: NodeId): Promise<void> {
-    if (this.#inDoubt.has(nodeId)) await this.#readAgain(nodeId);
+    await this.#settleOne(nodeId);
     const document = this.#documents.get(nodeId);
     if (document === undefined) return;
-    await this.#written(nodeId, this.#store.delete(document));
-    this.#forget(nodeId);
+    await this.#write(nodeId, async () => {
+      await this.#store.delete(document);
+      this.#forget(nodeId);
+    });
   }
 
   /** The record and the row of a session token, by its hash; null when no record has it. */
   async tokenOf(hash: string): Promise<{ record: NodeRecord; session: Session } | null> {
-    if (!this.#tokens.has(hash)) await this.settle();
     const nodeId = this.#tokens.get(hash);
-    if (nodeId === undefined) return null;
-    if (this.#inDoubt.has(nodeId)) await this.#readAgain(nodeId);
-    const record = this.#documents.get(nodeId)?.value;
-    const session = record?.sessions.find((row) => row.hash === hash);
-    return record === undefined || session === undefined ? null : { record, session };
+    if (nodeId === undefined) await this.settle();
+    else await this.#settleOne(nodeId);
+    const document = this.#documents.get(this.#tokens.get(hash) ?? "");
+    const session = document?.value.sessions.find((row) => row.hash === hash);
+    return document === undefined || session === undefined
+      ? null
+      : { record: document.value, session };
   }
 
-  async #written<T>(nodeId: NodeId, write: Promise<T>): Promise<T> {
+  async #write(nodeId: NodeId, write: () => Promise<void>): Promise<void> {
     try {
-      return await write;
+      await write();
     } catch (error) {
-      this.#inDoubt.add(nodeId);
+      if (!(error instanceof LemonError)) throw error;
+      if (error.mutationMayHaveApplied) this.#doubt(nodeId, write);
+      else if (error.code === "revision_conflict") this.#doubt(nodeId, () => this.#read(nodeId));
       throw error;
     }
   }
 
-  async #readAgain(nodeId: NodeId): Promise<void> {
-    const document = await this.#store.get(nodeId);
+  #doubt(nodeId: NodeId, settle: () => Promise<void>): void {
+    this.#inDoubt.set(nodeId, settle);
+    this.#onDoubt();
+  }
+
+  async #settleOne(nodeId: NodeId): Promise<void> {
+    const again = this.#inDoubt.get(nodeId);
+    if (again === undefined) return;
+    try {
+      await again();
+    } catch (error) {
+      if (!(error instanceof LemonError) || error.code !== "revision_conflict") throw error;
+      // The first attempt landed after all, or somebody else wrote: either way it is decided.
+      await this.#read(nodeId);
+    }
     this.#inDoubt.delete(nodeId);
+  }
+
+  async #read(nodeId: NodeId): Promise<void> {
+    const document = await this.#store.get(nodeId);
     if (document === null) this.#forget(nodeId);
     else this.#keep(document);
   }
 
-  #keep(document: Document<NodeRecord>): NodeRecord {
+  #keep(document: Document<NodeRecord>): void {
     const record = document.value;
     this.#forgetTokens(record.nodeId);
     this.#documents.set(record.nodeId, document);
     for (const { hash } of record.sessions) this.#tokens.set(hash, record.nodeId);
     this.#directory.put(record);
-    return record;
   }
 
   #forget(nodeId: NodeId): void {

@@ -75,7 +75,7 @@ export interface Nodes {
 export async function openNodes(options: NodesOptions): Promise<Nodes> {
   const { parent, documents, endSessions, publish, leafPath = "" } = options;
   const secrets = options.secrets ?? systemSecrets;
-  const directory = new Directory();
+  const directory = new Directory((nodeId) => fleet.forgotten(nodeId));
   const room = await parent.startSupervisor({
     id: "nodes",
     strategy: "one_for_one",
@@ -101,7 +101,7 @@ export async function openNodes(options: NodesOptions): Promise<Nodes> {
     backoff: { firstMs: 100, maxMs: 5_000, resetAfterMs: 30_000 },
     stopOrder: "together",
   });
-  const fleet = new Fleet({ ...options, supervisor, registry, directory, secrets });
+  const fleet: Fleet = new Fleet({ ...options, supervisor, registry, directory, secrets });
   await fleet.start();
 
   return {

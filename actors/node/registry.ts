@@ -6,10 +6,10 @@
  * 3. A removed node's id is spent (a deleted document's key can not be created again).
  */
 
-import type { Clock } from "../../host/clock.ts";
+import type { CancelTimer, Clock } from "../../host/clock.ts";
 import { LemonError } from "../../protocol/errors.ts";
 import type { NodeId, NodeKey } from "../../protocol/ids.ts";
-import type { ActorSpec, Handlers } from "../../supervision/actor.ts";
+import type { ActorContext, ActorSpec, Handlers } from "../../supervision/actor.ts";
 import type { Documents } from "../../transport/documents.ts";
 import type { Identity } from "../session/handler.ts";
 import type { Directory } from "./directory.ts";
@@ -94,7 +94,13 @@ export type RegistryProtocol = {
     readonly storeId: string | null;
     readonly storeSequence: number | null;
   }) => NodeRecord;
+  /** The registry's own: settles what is in doubt, or tries again later. */
+  settle: (ask: null) => null;
 };
+
+/** How long the store is left alone after a write without a clear answer, in ms. */
+const SETTLE_AFTER_MS = 1_000;
+const SETTLE_DEADLINE = { deadlineMs: 60_000 } as const;
 
 export interface RegistryOptions {
   readonly documents: Documents<NodeRecord>;
@@ -108,11 +114,25 @@ export function registrySpec(options: RegistryOptions): ActorSpec<RegistryProtoc
     id: "registry",
     kind: "node-registry",
     restart: "permanent",
-    async start({ clock }) {
-      const ledger = new Ledger(options.documents, options.directory);
+    async start(context) {
+      const settleLater = settling(context);
+      const ledger = new Ledger(options.documents, options.directory, settleLater);
       await ledger.load();
-      return { handlers: handlers(options, ledger, clock) };
+      return { handlers: handlers(options, ledger, context.clock, settleLater) };
     },
+  };
+}
+
+/** A record in doubt does not wait for somebody to need it: what is shown of it may be old. */
+function settling({ self, clock, signal }: ActorContext<RegistryProtocol>): () => void {
+  let cancel: CancelTimer | null = null;
+  signal.addEventListener("abort", () => cancel?.());
+  return () => {
+    cancel ??= clock.after(SETTLE_AFTER_MS, () => {
+      cancel = null;
+      // A registry that has ended reads everything again when it is back.
+      self.ask("settle", null, SETTLE_DEADLINE).catch(() => undefined);
+    });
   };
 }
 
@@ -120,6 +140,7 @@ function handlers(
   { directory, onSessionReplaced }: RegistryOptions,
   ledger: Ledger,
   clock: Clock,
+  settleLater: () => void,
 ): Handlers<RegistryProtocol> {
   const change = (nodeId: NodeId, make: (record: NodeRecord) => NodeRecord) =>
     ledger.change(nodeId, (record) => {
@@ -129,6 +150,16 @@ function handlers(
   const token = (hash: string) => ({ hash, issuedAtMs: clock.nowMs() });
 
   return {
+    async settle() {
+      try {
+        await ledger.settle();
+      } catch (error) {
+        if (!(error instanceof LemonError)) throw error;
+        settleLater();
+      }
+      return null;
+    },
+
     async enrol({ enrolment, held }) {
       await ledger.settle();
       const { nodeId, recoveryHash } = enrolment;

@@ -3,8 +3,8 @@ import { LemonError } from "../../protocol/errors.ts";
 import type { Document, Documents } from "../../transport/documents.ts";
 
 /**
- * What the next write meets: `refused` was not done; `lost` was done or not (`applied`), and its answer
- * never came.
+ * What the next write meets: `refused` was not done; `lost` was done or not yet (`applied`), and its
+ * answer never came. What was not yet done lands with `landGhosts`, unless something else came first.
  */
 export type WriteFault =
   | { readonly kind: "refused" }
@@ -15,6 +15,7 @@ export class MemoryDocuments<T> implements Documents<T> {
   readonly #spent = new Set<string>();
   readonly #parse: (stored: unknown) => T;
   #sequence = 0;
+  readonly #ghosts: (() => void)[] = [];
   /** Met by writes, first in first out. */
   readonly writeFaults: WriteFault[] = [];
   /** While true, every read fails. */
@@ -71,17 +72,31 @@ export class MemoryDocuments<T> implements Documents<T> {
     await this.beforeWrite(key);
     const fault = this.writeFaults.shift();
     if (fault?.kind === "refused") throw new LemonError("unavailable");
-    const stands = this.#held.get(key)?.revision ?? 0;
-    if (stands !== replaces || (replaces === 0 && this.#spent.has(key))) {
-      throw new LemonError("revision_conflict");
-    }
-    if (fault === undefined || fault.applied) {
+    const land = (): number => {
+      const stands = this.#held.get(key)?.revision ?? 0;
+      if (stands !== replaces || (replaces === 0 && this.#spent.has(key))) {
+        throw new LemonError("revision_conflict");
+      }
       this.#sequence += 1;
       this.writes += 1;
       apply(this.#sequence);
+      return this.#sequence;
+    };
+    if (fault === undefined) return land();
+    if (fault.applied) land();
+    else this.#ghosts.push(() => void land());
+    throw new LemonError("timeout");
+  }
+
+  /** What was on its way all the time arrives now. */
+  landGhosts(): void {
+    for (const land of this.#ghosts.splice(0)) {
+      try {
+        land();
+      } catch {
+        // Something else came first.
+      }
     }
-    if (fault !== undefined) throw new LemonError("timeout");
-    return this.#sequence;
   }
 
   #document(key: string): Document<T> | null {

@@ -5,6 +5,7 @@ import { NODE_DOCUMENTS, type Nodes, openNodes } from "../../actors/node/nodes.t
 import type { NodeRecord } from "../../actors/node/record.ts";
 import type { NodeEvent } from "../../actors/node/sessions.ts";
 import type { Caller, Identity } from "../../actors/session/handler.ts";
+import { LemonError } from "../../protocol/errors.ts";
 import type { ConnectionId, NodeId, NodeKey } from "../../protocol/ids.ts";
 import type { InputOf, ParamsOf, ResultOf } from "../../protocol/methods.ts";
 import type { NodePing } from "../../protocol/node-link.ts";
@@ -163,7 +164,7 @@ export class NodesRoom {
   /** A connection with this session token. Throws what `connect` would be refused with. */
   async connect(token: string): Promise<TestCaller> {
     const identity = await this.nodes.sessionTokens.identify(token);
-    if (identity === null || identity === "expired") throw new Error(`refused: ${identity}`);
+    if (identity === null || identity === "expired") throw new LemonError("unauthorized");
     return caller(identity);
   }
 
