@@ -4,8 +4,12 @@
  * 1. An id that was ever admitted is spent for ever; it is admitted at most once.
  * 2. `admit` and `advance` resolve only after the revision is synced by the stream AND witnessed.
  * 3. A receipt's state only moves forward.
- * 4. `read` answers `null` only after a successful strict read that found nothing.
+ * 4. `read` answers `null` only after a successful strict read that found nothing, of an id that
+ *    nothing was ever acknowledged of.
  */
+import type { Damage, StoreState } from "./health.ts";
+
+export type { Damage, StoreState };
 
 /** Who may execute an admitted id: one invocation in one worker life, and nobody else. */
 export interface ReceiptOwner {
@@ -48,15 +52,41 @@ export interface ReceiptKind<State> {
 
 export interface ReceiptStore<State> {
   /**
-   * Spends `id` on `intent` (canonical bytes; only a keyed fingerprint is stored).
+   * Spends `id` (1 to 256 bytes) on `intent` (canonical bytes; only a keyed fingerprint is kept). Only
+   * who is answered `admitted` may execute, once.
    * Errors: `receipt_store_unavailable`, `receipt_store_damaged`, `durability_unproven`, `no_space`
-   * (nothing admitted), `timeout` (uncertain: `mutationMayHaveApplied`).
+   * (nothing admitted), `timeout` (uncertain; should it have been admitted after all, then nobody
+   * executes it and it reads as `interrupted`).
    */
   admit(id: string, intent: Uint8Array, state: State): Promise<Admission<State>>;
-  /** Compare-and-set on the receipt's revision. Same errors; a lost race is `receipt_store_damaged`-free: it returns the receipt that won. */
+  /**
+   * Compare-and-set on the receipt's revision. Whoever lost the race is given the receipt that won.
+   * The end of work (a state that `interrupted` makes nothing of) waits as long as the store is away
+   * or full; any other change fails at once, with the errors of `admit` (here without
+   * `durability_unproven`) or `receipt_revision_limit`: 62 changes, then an end, fit behind an
+   * admission.
+   */
   advance(receipt: Receipt<State>, next: State): Promise<Receipt<State>>;
-  /** Strict read from the stream's leader. */
+  /**
+   * Strict read from the stream's leader. Errors: `receipt_store_unavailable`, and
+   * `receipt_store_damaged` where a damaged store can not prove the answer.
+   */
   read(id: string): Promise<Receipt<State> | null>;
-  /** Ids ever admitted, those the witness alone knows included. */
+  /** Ids ever admitted, lost ones and admissions under way included: what a capacity is held against. */
   readonly retained: number;
+}
+
+/** A receipt store as `openReceiptStore` returns it. */
+export interface OpenReceiptStore<State> extends ReceiptStore<State> {
+  /** UUID; for the controller's registry. */
+  readonly storeId: string;
+  /** Grows with each acknowledged revision. A store that is opened with less is an older copy. */
+  readonly lastWitnessedSequence: number;
+  readonly condition: StoreState;
+  /** Why the store is damaged; null while it is not. */
+  readonly damage: Damage | null;
+  /** Calls `changed` whenever `condition` may have changed; returns the way to stop. */
+  watch(changed: () => void): () => void;
+  /** Lets go of the files. What is under way fails; the connections stay open. */
+  close(): Promise<void>;
 }

@@ -1,0 +1,100 @@
+/**
+ * Owns a TCP proxy on loopback that harms what passes through it: swallows what the server says,
+ * holds back what the client says, cuts every connection.
+ */
+import { once } from "node:events";
+import { type AddressInfo, connect, createServer, type Socket } from "node:net";
+
+export interface TcpProxy extends AsyncDisposable {
+  readonly url: string;
+  /** From now on nothing that the server says arrives, on connections that stand. */
+  swallowReplies(): void;
+  /** From now on nothing that the client says arrives, on connections that stand; `release` sends it on. */
+  holdRequests(): void;
+  release(): void;
+  /**
+   * Cuts the client's side of every connection. What was held back stays held, and `release` still
+   * sends it: as a network does that loses a connection and not its packets.
+   */
+  cut(): void;
+  /** While refusing, new connections are cut at once. */
+  refuse(refusing: boolean): void;
+  /** Resolves when the client has said something more, on any connection. */
+  heard(): Promise<void>;
+}
+
+interface Pair {
+  readonly client: Socket;
+  readonly server: Socket;
+  swallowing: boolean;
+  holding: boolean;
+  held: Buffer[];
+}
+
+export async function tcpProxy(targetPort: number): Promise<TcpProxy> {
+  const pairs = new Set<Pair>();
+  const listeners: (() => void)[] = [];
+  let refusing = false;
+
+  const listener = createServer((client) => {
+    if (refusing) {
+      client.destroy();
+      return;
+    }
+    const server = connect(targetPort, "127.0.0.1");
+    const pair: Pair = { client, server, swallowing: false, holding: false, held: [] };
+    pairs.add(pair);
+    client.on("data", (bytes: Buffer) => {
+      if (pair.holding) pair.held.push(bytes);
+      else server.write(bytes);
+      for (const heard of listeners.splice(0)) heard();
+    });
+    server.on("data", (bytes: Buffer) => {
+      if (!pair.swallowing && !client.destroyed) client.write(bytes);
+    });
+    client.on("error", () => {});
+    server.on("error", () => {});
+    client.on("close", () => {
+      if (!pair.holding) server.destroy();
+    });
+    server.on("close", () => {
+      client.destroy();
+      pairs.delete(pair);
+    });
+  });
+  listener.listen(0, "127.0.0.1");
+  await once(listener, "listening");
+  const { port } = listener.address() as AddressInfo;
+
+  return {
+    url: `nats://127.0.0.1:${port}`,
+    swallowReplies() {
+      for (const pair of pairs) pair.swallowing = true;
+    },
+    holdRequests() {
+      for (const pair of pairs) pair.holding = true;
+    },
+    release() {
+      for (const pair of pairs) {
+        for (const bytes of pair.held.splice(0)) pair.server.write(bytes);
+        pair.holding = false;
+        if (pair.client.destroyed) pair.server.end();
+      }
+    },
+    cut() {
+      for (const pair of pairs) pair.client.destroy();
+    },
+    refuse(now) {
+      refusing = now;
+    },
+    heard: () => new Promise((resolve) => listeners.push(resolve)),
+    async [Symbol.asyncDispose]() {
+      for (const pair of pairs) {
+        pair.client.destroy();
+        pair.server.destroy();
+      }
+      listener.close();
+      await once(listener, "close");
+    },
+  };
+}

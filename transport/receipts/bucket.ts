@@ -1,0 +1,262 @@
+/**
+ * Owns the append-only KV bucket in JetStream: its settings, and every request that is made of it.
+ *
+ * 1. A put names the sequence it follows; the server refuses any other. It is sent once, never again
+ *    by itself.
+ * 2. A read is answered by the stream's leader. Only its own "no message" is an absence.
+ * 3. Nothing is ever deleted, purged or replaced; settings that would allow it are told as foreign.
+ */
+import {
+  DeliverPolicy,
+  DiscardPolicy,
+  JetStreamApiCodes,
+  JetStreamApiError,
+  type JetStreamClient,
+  type JetStreamManager,
+  jetstream,
+  jetstreamManager,
+  RetentionPolicy,
+  StorageType,
+  type StreamConfig,
+  type StreamInfo,
+} from "@nats-io/jetstream";
+import type { NatsConnection } from "@nats-io/transport-node";
+import { LemonError } from "../../protocol/errors.ts";
+import { MAX_REVISIONS } from "./record.ts";
+
+export interface StoredMessage {
+  /** The last token of its subject. */
+  readonly key: string;
+  readonly sequence: number;
+  readonly bytes: Uint8Array;
+}
+
+/**
+ * How a put came out. `stored`: synced under this sequence. `undelivered` and `refused`: certainly not
+ * stored. `unanswered`: nobody knows.
+ */
+export type Put =
+  | { readonly outcome: "stored"; readonly sequence: number }
+  | {
+      readonly outcome:
+        | "conflict"
+        | "revision_limit"
+        | "no_space"
+        | "undelivered"
+        | "refused"
+        | "unanswered";
+    };
+
+export interface BucketTimeouts {
+  readonly putMs: number;
+  readonly readMs: number;
+}
+
+const MAX_MESSAGES_PER_SUBJECT = 10_077;
+/** Limits of the server or the account: memory, storage, the stream's own bytes. */
+const OUT_OF_ROOM: readonly number[] = [10_023, 10_028, 10_047, 10_054];
+/** A scan's consumer whose maker died is gone after it. */
+const SCAN_IDLE_MS = 30_000;
+/** Messages asked for ahead in a scan. */
+const SCAN_AHEAD = 1_000;
+/** Settings that take back, after the fact, what was acknowledged or how; we never set any. */
+const NEVER_SET = [
+  "sealed",
+  "mirror",
+  "sources",
+  "republish",
+  "subject_transform",
+  "no_ack",
+  "allow_msg_ttl",
+  "allow_msg_counter",
+  "allow_msg_schedules",
+  "allow_atomic",
+  "persist_mode",
+  "subject_delete_marker_ttl",
+] as const;
+
+export class Bucket {
+  readonly stream: string;
+  readonly #subjects: string;
+  readonly #client: JetStreamClient;
+  readonly #manager: JetStreamManager;
+  readonly #timeouts: BucketTimeouts;
+  readonly #replicas: number;
+
+  private constructor(
+    connection: NatsConnection,
+    manager: JetStreamManager,
+    name: string,
+    replicas: number,
+    timeouts: BucketTimeouts,
+  ) {
+    this.stream = `KV_${name}`;
+    this.#subjects = `$KV.${name}.`;
+    this.#manager = manager;
+    this.#client = jetstream(connection);
+    this.#timeouts = timeouts;
+    this.#replicas = replicas;
+  }
+
+  static async open(
+    connection: NatsConnection,
+    name: string,
+    replicas: number,
+    timeouts: BucketTimeouts,
+  ): Promise<Bucket> {
+    const options = { checkAPI: false, timeout: timeouts.readMs };
+    const manager = await jetstreamManager(connection, options);
+    return new Bucket(connection, manager, name, replicas, timeouts);
+  }
+
+  /** Makes the stream. Errors: `receipt_store_unavailable`. */
+  async create(): Promise<void> {
+    await answered(() => this.#manager.streams.add(this.#settings()));
+  }
+
+  /** Null when there is no such stream. Errors: `receipt_store_unavailable`. */
+  async info(): Promise<StreamInfo | null> {
+    return answered(async () => {
+      try {
+        return await this.#manager.streams.info(this.stream);
+      } catch (failure) {
+        if (codeOf(failure) === JetStreamApiCodes.StreamNotFound) return null;
+        throw failure;
+      }
+    });
+  }
+
+  /** Whether the stream keeps every revision for good, as we made it to. */
+  keepsEverything(config: StreamConfig): boolean {
+    const { subjects, ...wanted } = this.#settings();
+    const found: Readonly<Record<string, unknown>> = { ...config };
+    return (
+      // A mirror has none at all.
+      String(config.subjects) === String(subjects) &&
+      Object.entries(wanted).every(([name, value]) => sameSetting(found[name], value)) &&
+      NEVER_SET.every((name) => sameSetting(found[name], undefined))
+    );
+  }
+
+  async put(key: string, bytes: Uint8Array, follows: number): Promise<Put> {
+    try {
+      const ack = await this.#client.publish(`${this.#subjects}${key}`, bytes, {
+        timeout: this.#timeouts.putMs,
+        expect: { streamName: this.stream, lastSubjectSequence: follows },
+      });
+      return { outcome: "stored", sequence: ack.seq };
+    } catch (failure) {
+      return { outcome: putFailure(failure) };
+    }
+  }
+
+  /** The last revision under a key. Errors: `receipt_store_unavailable`. */
+  async get(key: string): Promise<StoredMessage | null> {
+    const query = { last_by_subj: `${this.#subjects}${key}` };
+    const found = await answered(() => this.#manager.streams.getMessage(this.stream, query));
+    return found === null ? null : { key, sequence: found.seq, bytes: found.data };
+  }
+
+  /**
+   * The last revision under every key, in one pass. What the server skips because it cannot read it
+   * is missing here: the caller compares. Errors: `receipt_store_unavailable`, also when aborted.
+   */
+  async lastOfEach(signal: AbortSignal): Promise<StoredMessage[]> {
+    return answered(async () => {
+      const consumer = await this.#client.consumers.get(this.stream, {
+        deliver_policy: DeliverPolicy.LastPerSubject,
+        filter_subjects: [`${this.#subjects}>`],
+        inactive_threshold: SCAN_IDLE_MS,
+      });
+      let { num_pending: pending } = await consumer.info(true);
+      const found: StoredMessage[] = [];
+      if (pending === 0) return found;
+      const messages = await consumer.consume({ max_messages: SCAN_AHEAD });
+      const stop = (): void => void messages.close();
+      signal.addEventListener("abort", stop);
+      if (signal.aborted) stop();
+      for await (const message of messages) {
+        const key = message.subject.slice(this.#subjects.length);
+        found.push({ key, sequence: message.seq, bytes: message.data });
+        pending = message.info.pending;
+        if (pending === 0) break;
+      }
+      signal.removeEventListener("abort", stop);
+      if (pending > 0) throw new LemonError("receipt_store_unavailable");
+      await consumer.delete();
+      return found;
+    });
+  }
+
+  #settings() {
+    return {
+      name: this.stream,
+      subjects: [`${this.#subjects}>`],
+      storage: StorageType.File,
+      retention: RetentionPolicy.Limits,
+      discard: DiscardPolicy.New,
+      discard_new_per_subject: true,
+      max_msgs_per_subject: MAX_REVISIONS,
+      max_msgs: -1,
+      max_bytes: -1,
+      max_msg_size: -1,
+      max_age: 0,
+      deny_delete: true,
+      deny_purge: true,
+      allow_rollup_hdrs: false,
+      allow_direct: false,
+      num_replicas: this.#replicas,
+    };
+  }
+}
+
+/** Any failure of a request, but a refusal of ours, is a store that does not answer. */
+async function answered<T>(request: () => Promise<T>): Promise<T> {
+  try {
+    return await request();
+  } catch (failure) {
+    if (failure instanceof LemonError) throw failure;
+    throw new LemonError("receipt_store_unavailable", { cause: failure });
+  }
+}
+
+function putFailure(failure: unknown): Exclude<Put["outcome"], "stored"> {
+  if (isNoResponders(failure)) return "undelivered";
+  const code = codeOf(failure);
+  // Anything but an answer of the API: a timeout, a cut connection.
+  if (code === null) return "unanswered";
+  if (
+    code === JetStreamApiCodes.StreamWrongLastSequence ||
+    code === JetStreamApiCodes.StreamWrongLastSequenceUnknown
+  ) {
+    return "conflict";
+  }
+  if (code === MAX_MESSAGES_PER_SUBJECT) return "revision_limit";
+  return OUT_OF_ROOM.includes(code) ? "no_space" : "refused";
+}
+
+/** JetStream is not up, or not for us: nobody was there to take the message. */
+function isNoResponders(failure: unknown): boolean {
+  return failure instanceof Error && failure.name === "JetStreamNotEnabled";
+}
+
+function codeOf(failure: unknown): number | null {
+  return failure instanceof JetStreamApiError ? failure.code : null;
+}
+
+/** Servers leave out what is off; some write it down. */
+function sameSetting(found: unknown, wanted: unknown): boolean {
+  return found === wanted || (isOff(found) && isOff(wanted));
+}
+
+function isOff(value: unknown): boolean {
+  return (
+    value === undefined ||
+    value === null ||
+    value === false ||
+    value === 0 ||
+    value === "" ||
+    value === "default" ||
+    (Array.isArray(value) && value.length === 0)
+  );
+}
