@@ -6,7 +6,8 @@
  *    never an empty list.
  * 2. A write names the revision it replaces. What another writer wrote is never overwritten.
  * 3. A deleted key is spent: nothing can be created under it again.
- * 4. A write without an answer is read back; what stays unknown is `timeout` and may have applied.
+ * 4. A write without an answer is read back; what stays unknown (`timeout`, `link_lost`) may have applied.
+ * 5. Nothing waits for a connection that is down.
  */
 import {
   DiscardPolicy,
@@ -23,6 +24,7 @@ import {
 } from "@nats-io/jetstream";
 import { headers, type NatsConnection } from "@nats-io/transport-node";
 import { LemonError } from "../protocol/errors.ts";
+import { ConnectionWatch } from "./connection-watch.ts";
 
 /** A document as it was read or written. */
 export interface Document<T> {
@@ -34,7 +36,8 @@ export interface Document<T> {
 
 /**
  * Every operation can fail with `unavailable` (the store does not answer; a write was not done) or
- * `document_store_damaged` (a stored value is not ours). Writes also with `timeout` (uncertain).
+ * `document_store_damaged` (a stored value is not ours). Writes also with `timeout` and `link_lost`
+ * (uncertain).
  */
 export interface Documents<T> {
   get(key: string): Promise<Document<T> | null>;
@@ -72,6 +75,7 @@ const NAME_IN_USE = 10_058;
 /** Opens the bucket, making it on first use. Errors: as `Documents`. */
 export async function openDocuments<T>(options: DocumentsOptions<T>): Promise<Documents<T>> {
   const { connection, bucket, parse, replicas = 1, timeoutMs = 5_000 } = options;
+  const watch = new ConnectionWatch(connection);
   if (!BUCKET.test(bucket)) throw new LemonError("internal_error");
   const stream = `KV_${bucket}`;
   const subjects = `$KV.${bucket}.`;
@@ -94,10 +98,10 @@ export async function openDocuments<T>(options: DocumentsOptions<T>): Promise<Do
   };
   try {
     const manager = await jetstreamManager(connection, { timeout: timeoutMs, checkAPI: false });
-    const config = await addStream(manager, settings);
+    const config = await watch.over(() => addStream(manager, settings));
     if (!keepsPromises(config, settings)) throw new LemonError("document_store_damaged");
     const client = jetstream(connection, { timeout: timeoutMs });
-    return new Bucket(client, manager, stream, subjects, parse);
+    return new Bucket({ watch, client, manager, stream, subjects, parse });
   } catch (error) {
     throw unanswered(error);
   }
@@ -126,25 +130,21 @@ function keepsPromises(config: StreamConfig, wanted: Partial<StreamConfig>): boo
   );
 }
 
-class Bucket<T> implements Documents<T> {
-  readonly #client: JetStreamClient;
-  readonly #manager: JetStreamManager;
-  readonly #stream: string;
-  readonly #subjects: string;
-  readonly #parse: (stored: unknown) => T;
+interface BucketParts<T> {
+  readonly watch: ConnectionWatch;
+  readonly client: JetStreamClient;
+  readonly manager: JetStreamManager;
+  readonly stream: string;
+  /** What every subject begins with. */
+  readonly subjects: string;
+  readonly parse: (stored: unknown) => T;
+}
 
-  constructor(
-    client: JetStreamClient,
-    manager: JetStreamManager,
-    stream: string,
-    subjects: string,
-    parse: (stored: unknown) => T,
-  ) {
-    this.#client = client;
-    this.#manager = manager;
-    this.#stream = stream;
-    this.#subjects = subjects;
-    this.#parse = parse;
+class Bucket<T> implements Documents<T> {
+  readonly #at: BucketParts<T>;
+
+  constructor(parts: BucketParts<T>) {
+    this.#at = parts;
   }
 
   async get(key: string): Promise<Document<T> | null> {
@@ -158,7 +158,7 @@ class Bucket<T> implements Documents<T> {
     for (let at = 0; at < subjects.length; at += READS_IN_FLIGHT) {
       const part = subjects.slice(at, at + READS_IN_FLIGHT);
       const documents = await Promise.all(
-        part.map((subject) => this.get(subject.slice(this.#subjects.length))),
+        part.map((subject) => this.get(subject.slice(this.#at.subjects.length))),
       );
       for (const document of documents) if (document !== null) found.push(document);
     }
@@ -192,11 +192,9 @@ class Bucket<T> implements Documents<T> {
   ): Promise<number> {
     const subject = this.#subject(key);
     try {
-      const ack = await this.#client.publish(subject, bytes, {
-        headers: marker,
-        expect: { lastSubjectSequence: replaces },
-      });
-      return ack.seq;
+      const { watch, client } = this.#at;
+      const options = { headers: marker, expect: { lastSubjectSequence: replaces } };
+      return (await watch.over(() => client.publish(subject, bytes, options))).seq;
     } catch (error) {
       if (isConflict(error)) throw new LemonError("revision_conflict");
       if (isRefusal(error)) throw unanswered(error);
@@ -212,7 +210,7 @@ class Bucket<T> implements Documents<T> {
     operation: string,
     cause: unknown,
   ): Promise<number> {
-    const uncertain = new LemonError("timeout", { cause });
+    const uncertain = cause instanceof LemonError ? cause : new LemonError("timeout", { cause });
     let latest: StoredMsg | null;
     try {
       latest = await this.#latest(subject);
@@ -228,17 +226,19 @@ class Bucket<T> implements Documents<T> {
   }
 
   async #latest(subject: string): Promise<StoredMsg | null> {
+    const { watch, manager, stream } = this.#at;
     try {
-      return await this.#manager.streams.getMessage(this.#stream, { last_by_subj: subject });
+      return await watch.over(() => manager.streams.getMessage(stream, { last_by_subj: subject }));
     } catch (error) {
       throw unanswered(error);
     }
   }
 
   async #everySubject(): Promise<string[]> {
+    const { watch, manager, stream, subjects } = this.#at;
+    const filter = { subjects_filter: `${subjects}>` };
     try {
-      const filter = { subjects_filter: `${this.#subjects}>` };
-      const { state } = await this.#manager.streams.info(this.#stream, filter);
+      const { state } = await watch.over(() => manager.streams.info(stream, filter));
       return Object.keys(state.subjects ?? {}).sort();
     } catch (error) {
       throw unanswered(error);
@@ -247,7 +247,7 @@ class Bucket<T> implements Documents<T> {
 
   #document(key: string, message: StoredMsg): Document<T> {
     try {
-      const value = this.#parse(JSON.parse(message.string()));
+      const value = this.#at.parse(JSON.parse(message.string()));
       return { key, value, revision: message.seq };
     } catch (cause) {
       throw new LemonError("document_store_damaged", { cause });
@@ -256,7 +256,7 @@ class Bucket<T> implements Documents<T> {
 
   #subject(key: string): string {
     if (!KEY.test(key)) throw new LemonError("internal_error");
-    return this.#subjects + key;
+    return this.#at.subjects + key;
   }
 }
 
@@ -270,16 +270,17 @@ function isConflict(error: unknown): boolean {
   );
 }
 
-/** Whether the server said no, or nobody took the request: then nothing was done. */
+/** Whether the server said no, nobody took the request, or it was never sent: then nothing was done. */
 function isRefusal(error: unknown): boolean {
   return (
     error instanceof JetStreamApiError ||
+    (error instanceof LemonError && error.code === "unavailable") ||
     (error instanceof Error && error.name === "JetStreamNotEnabled")
   );
 }
 
 function unanswered(error: unknown): LemonError {
-  if (error instanceof LemonError) return error;
+  if (error instanceof LemonError && error.code === "document_store_damaged") return error;
   return new LemonError("unavailable", {
     message: "The controller's store does not answer; nothing was done",
     cause: error,

@@ -182,6 +182,32 @@ describe("documents", () => {
     expect(refusal.retrySafe).to.equal(false);
   });
 
+  it("refuses at once while the connection is down, and ends at once what was under way when it went", async () => {
+    const documents = await open();
+    const first = await documents.create("a", { name: "x", count: 1 });
+    const reconnected = firstReconnect(connection);
+    server.freeze();
+    const writing = refusalOf(() => documents.update(first, { name: "y", count: 2 }));
+    const reading = refusalOf(() => documents.get("a"));
+    await server.kill();
+    expect(await writing).to.include({ code: "link_lost", mutationMayHaveApplied: true });
+    expect((await reading).code).to.equal("unavailable");
+    for (const attempt of [
+      () => documents.get("a"),
+      () => documents.list(),
+      () => documents.create("b", { name: "x", count: 1 }),
+      () => documents.update(first, { name: "y", count: 2 }),
+      () => documents.delete(first),
+    ]) {
+      const refusal = await refusalOf(attempt);
+      expect(refusal).to.include({ code: "unavailable", mutationMayHaveApplied: false });
+    }
+    await server.restart();
+    await reconnected;
+    expect(await documents.get("a")).to.deep.equal(first);
+    expect(await documents.get("b")).to.equal(null);
+  });
+
   it("reads an unanswered write back and takes it for done when it stands there", async () => {
     const bucket = freshBucket();
     const documents = await open(bucket);
