@@ -23,13 +23,16 @@ export interface Connection {
   event(text: string): void;
   /** Resolves when nothing waits any more, or the socket is gone. Never rejects. */
   flushed(): Promise<void>;
-  /** Begins the end; what still waits is dropped. Doing it twice does nothing. */
-  close(code: number, reason: string): void;
+  /**
+   * Ends the connection: nothing more is read, what still waits is dropped, the listener is told. Resolves
+   * when the socket is gone too. Never rejects.
+   */
+  close(code: number, reason: string): Promise<void>;
 }
 
 /** What a socket tells its session; each call returns at once and never throws. */
 export interface ConnectionListener {
   onRequest(frame: RequestFrame): void;
-  /** The socket is gone. Told once; nothing follows. */
-  onClosed(code: number): void;
+  /** The connection has ended, from whichever side; its socket may take a moment to go. Told once, last. */
+  onEnd(): void;
 }

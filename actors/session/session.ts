@@ -56,12 +56,16 @@ export interface SessionTimes {
   readonly farewellMs: number;
 }
 
-const CLOSE = {
-  normal: 1000,
-  goingAway: 1001,
-  policyViolation: 1008,
-  internalError: 1011,
-} as const;
+/** The close code and reason of a session that ended so (RFC 6455 7.4.1). */
+const FAREWELL: Readonly<Record<Death["reason"], readonly [code: number, reason: string]>> = {
+  // Its socket had ended before it.
+  normal: [1000, ""],
+  shutdown: [1001, "server is shutting down"],
+  killed: [1001, "server is shutting down"],
+  crash: [1011, "internal error"],
+  init_failed: [1011, "internal error"],
+};
+const POLICY_VIOLATION = 1008;
 
 export function sessionSpec(
   connection: Connection,
@@ -91,7 +95,6 @@ class Session implements Behaviour<SessionProtocol>, ConnectionListener {
   #phase: Phase = { name: "new" };
   #ended = false;
   #cancelHandshake: CancelTimer;
-  #tellClosed: () => void = () => {};
 
   constructor(
     connection: Connection,
@@ -102,7 +105,7 @@ class Session implements Behaviour<SessionProtocol>, ConnectionListener {
     this.#services = services;
     this.#context = context;
     this.#cancelHandshake = context.clock.after(services.times.handshakeMs, () => {
-      connection.close(CLOSE.policyViolation, "handshake timeout");
+      void connection.close(POLICY_VIOLATION, "handshake timeout");
     });
     connection.attach(this);
   }
@@ -120,9 +123,8 @@ class Session implements Behaviour<SessionProtocol>, ConnectionListener {
     }
   }
 
-  onClosed(): void {
+  onEnd(): void {
     this.#release();
-    this.#tellClosed();
     this.#context.end();
   }
 
@@ -178,7 +180,7 @@ class Session implements Behaviour<SessionProtocol>, ConnectionListener {
       scopes: scopesOf(identity, greeting.scopes),
       remoteAddress: connection.remoteAddress,
       closed: signal,
-      close: (code, reason) => connection.close(code, reason),
+      close: (code, reason) => void connection.close(code, reason),
     };
     const requests = new Requests({
       routes,
@@ -212,21 +214,10 @@ class Session implements Behaviour<SessionProtocol>, ConnectionListener {
   // --- the end ------------------------------------------------------------------------------------
 
   async stop(reason: Death["reason"]): Promise<void> {
-    switch (reason) {
-      case "shutdown":
-        await this.#drain();
-        await this.#farewell();
-        break;
-      case "killed":
-        this.#connection.close(CLOSE.goingAway, "server is shutting down");
-        break;
-      case "normal":
-        this.#connection.close(CLOSE.normal, "");
-        break;
-      default:
-        this.#connection.close(CLOSE.internalError, "internal error");
-    }
+    if (reason === "shutdown") await this.#drain();
+    const gone = this.#connection.close(...FAREWELL[reason]);
     this.#release();
+    if (reason === "shutdown") await this.#within(this.#services.times.farewellMs, gone);
   }
 
   /** Lets what is in flight be answered and the answers leave, for as long as that may take. */
@@ -237,15 +228,6 @@ class Session implements Behaviour<SessionProtocol>, ConnectionListener {
       this.#services.times.drainMs,
       requests.drain().then(() => this.#connection.flushed()),
     );
-  }
-
-  async #farewell(): Promise<void> {
-    if (this.#ended) return;
-    const closed = new Promise<void>((resolve) => {
-      this.#tellClosed = resolve;
-    });
-    this.#connection.close(CLOSE.goingAway, "server is shutting down");
-    await this.#within(this.#services.times.farewellMs, closed);
   }
 
   /** Resolves with the promise, or when the time is over. */

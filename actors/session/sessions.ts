@@ -3,6 +3,7 @@
  * They stop together, each within its own time, so that ten thousand end as fast as the slowest one.
  */
 import type { Logger } from "pino";
+import type { ErrorCode } from "../../protocol/errors.ts";
 import { POLICY, type Policy } from "../../protocol/frames.ts";
 import type { SupervisorRef } from "../../supervision/actor.ts";
 import { codeOf } from "../../supervision/log.ts";
@@ -30,12 +31,15 @@ export interface SessionsOptions {
 
 const TIMES: SessionTimes = { handshakeMs: 10_000, drainMs: 3_000, farewellMs: 1_000 };
 
-/** 1011: the server could not fulfil what it began. */
+/** Close codes of RFC 6455 7.4.1. */
+const GOING_AWAY = 1001;
 const INTERNAL_ERROR = 1011;
 
 export interface Sessions {
   /** Serves a socket from now on; it is closed when no session can be started for it. */
   open(connection: Connection): void;
+  /** Ends them all, each within its own time, and takes no more. */
+  stop(): Promise<void>;
 }
 
 export async function startSessions(options: SessionsOptions): Promise<Sessions> {
@@ -61,9 +65,15 @@ export async function startSessions(options: SessionsOptions): Promise<Sessions>
   return {
     open(connection) {
       supervisor.startActor(sessionSpec(connection, services)).catch((failure: unknown) => {
-        options.log.warn({ code: codeOf(failure) }, "no session could be started");
-        connection.close(INTERNAL_ERROR, "internal error");
+        const code = codeOf(failure);
+        if (code === ("actor_unavailable" satisfies ErrorCode)) {
+          void connection.close(GOING_AWAY, "server is shutting down");
+          return;
+        }
+        options.log.warn({ code }, "no session could be started");
+        void connection.close(INTERNAL_ERROR, "internal error");
       });
     },
+    stop: () => supervisor.stop(),
   };
 }

@@ -2,9 +2,8 @@
  * Owns one WebSocket: bytes in become request frames for its session, the session's texts become bytes.
  *
  * 1. What is no request frame is answered here, with id `unknown`, and the socket is kept.
- * 2. While too many answers wait, nothing is read; control frames we owe never pile up either.
- * 3. Every socket ends: it is pinged each `pingMs`, closed after `idleMs` without a byte from its peer,
- *    and cut `closeMs` after its closing began.
+ * 2. While too many answers wait, nothing is handled or read: what came before the pause is held, in order.
+ * 3. The connection ends once, from whichever side; its socket is cut at the latest `closeMs` after that.
  *
  * Source: control-plane-wire.md 1.1, 1.5, 1.7; rulings ("Oversized frame", "A slow reader", "Liveness").
  */
@@ -23,57 +22,57 @@ import {
 } from "../../protocol/frames.ts";
 import type { ConnectionId } from "../../protocol/ids.ts";
 import type { Peer } from "../http/peer.ts";
+import type { Backlog } from "./backlog.ts";
+import { Liveness, type LivenessTimes, type Watched } from "./liveness.ts";
+import { WsOutlet } from "./outlet.ts";
 import { SendQueue } from "./send-queue.ts";
 import type { StrangerMeter } from "./strangers.ts";
 
-export interface ConnectionTimes {
-  readonly pingMs: number;
-  readonly idleMs: number;
+export interface ConnectionTimes extends LivenessTimes {
   /** How long a reader may take nothing though something waits for it. */
   readonly stallMs: number;
-  /** From the beginning of a close to the cutting of the socket. */
+  /** From the connection's end to the cutting of its socket. */
   readonly closeMs: number;
 }
 
-/** What a connection shares with its siblings. */
+/** What all connections of a gateway share. */
 export interface ConnectionSetting {
   readonly clock: Clock;
   readonly policy: Policy;
   readonly times: ConnectionTimes;
+  readonly backlog: Backlog;
 }
 
 /** Close codes of RFC 6455 7.4.1 and the IANA registry. */
-export const CLOSE = {
-  goingAway: 1001,
-  abnormal: 1006,
-  policyViolation: 1008,
-  tryAgainLater: 1013,
-} as const satisfies Record<string, number>;
+const GOING_AWAY = 1001;
+const TRY_AGAIN_LATER = 1013;
 
 /** The reason of a close frame has room for 123 bytes. */
 const REASON_MAX_BYTES = 123;
 
-export class WsConnection implements Connection {
+interface Message {
+  readonly data: RawData;
+  readonly isBinary: boolean;
+}
+
+export class WsConnection implements Connection, Watched {
   readonly id: ConnectionId;
   readonly remoteAddress: string;
   readonly directLoopback: boolean;
 
   readonly #ws: WebSocket;
+  /** The one below it. */
   readonly #socket: Socket;
   readonly #setting: ConnectionSetting;
   readonly #queue: SendQueue;
+  readonly #liveness: Liveness;
   #stranger: StrangerMeter | null;
   #listener: ConnectionListener | null = null;
   #state: "open" | "closing" | "closed" = "open";
-
-  #closeCode: number = CLOSE.abnormal;
-  #heardAtMs: number;
-  #heardBytes = 0;
-  #pingAtMs: number;
-  #cancelTimer: CancelTimer | null = null;
-
-  #pongInHand = false;
-  #owedPong: Buffer | null = null;
+  #cancelCut: CancelTimer = () => {};
+  /** While set, messages are held instead of handled: `ws` goes on through the bytes it has read. */
+  #pressed = false;
+  #held: Message[] = [];
 
   constructor(
     id: ConnectionId,
@@ -90,45 +89,43 @@ export class WsConnection implements Connection {
     this.#socket = socket;
     this.#stranger = stranger;
     this.#setting = setting;
-    const { clock, policy, times } = setting;
-    this.#queue = new SendQueue(
-      ws,
-      {
-        maxEventBytes: policy.maxBufferedBytes,
-        maxAnswerBytes: policy.maxPayload,
-        stallMs: times.stallMs,
-      },
-      clock,
-      {
-        onPressure: (high) => this.#onPressure(high),
-        onSlow: () => this.close(CLOSE.tryAgainLater, "slow consumer"),
-      },
-    );
-    this.#heardAtMs = clock.monotonicMs();
-    this.#pingAtMs = this.#heardAtMs + times.pingMs;
+    const { backlog, clock, policy, times } = setting;
+    const bounds = {
+      maxEventBytes: policy.maxBufferedBytes,
+      maxAnswerBytes: policy.maxPayload,
+      stallMs: times.stallMs,
+    };
+    this.#queue = new SendQueue(new WsOutlet(ws, socket), bounds, backlog, clock, {
+      onPressure: (high) => this.#onPressure(high),
+      onSlow: () => void this.close(TRY_AGAIN_LATER, "slow consumer"),
+    });
+    this.#liveness = new Liveness(this, times, clock, () => void this.close(GOING_AWAY, "idle"));
 
     ws.pause();
-    ws.on("message", (data, isBinary) => this.#onMessage(data, isBinary));
-    ws.on("ping", (data) => this.#onPing(data));
-    ws.on("pong", () => this.#heard());
-    ws.on("close", (code) => this.#onClosed(code));
+    ws.on("message", (data, isBinary) => this.#onMessage({ data, isBinary }));
+    ws.on("ping", (data) => {
+      if (this.#state === "open") this.#liveness.pinged(data);
+    });
+    ws.on("pong", () => this.#liveness.heard());
+    ws.on("close", () => this.#onClosed());
     // `ws` has begun the close by itself (1002, 1007, 1009), or the socket is gone; `close` follows.
-    ws.on("error", () => this.#beginClose());
-    stranger.begin(socket, () => this.close(CLOSE.tryAgainLater, "too much is being received"));
-    this.#schedule();
+    ws.on("error", () => this.#end());
+    stranger.begin(socket, () => void this.close(TRY_AGAIN_LATER, "too much is being received"));
   }
+
+  // --- for its session ----------------------------------------------------------------------------
 
   get waitingAnswers(): number {
     return this.#queue.waitingAnswers;
   }
 
   attach(listener: ConnectionListener): void {
-    if (this.#state === "closed") {
-      listener.onClosed(this.#closeCode);
+    if (this.#state !== "open") {
+      listener.onEnd();
       return;
     }
     this.#listener = listener;
-    if (this.#state === "open") this.#ws.resume();
+    this.#ws.resume();
   }
 
   admit(): void {
@@ -148,19 +145,46 @@ export class WsConnection implements Connection {
     return this.#queue.flushed();
   }
 
-  close(code: number, reason: string): void {
-    if (this.#state !== "open") return;
-    this.#beginClose();
-    this.#ws.close(code, clipped(reason));
+  close(code: number, reason: string): Promise<void> {
+    if (this.#state === "open") {
+      this.#end();
+      this.#ws.close(code, clipped(reason));
+    }
+    if (this.#state === "closed") return Promise.resolve();
+    return new Promise((resolve) => this.#ws.once("close", () => resolve()));
+  }
+
+  // --- for its liveness ---------------------------------------------------------------------------
+
+  get bytesRead(): number {
+    return this.#socket.bytesRead;
+  }
+
+  get paused(): boolean {
+    return this.#ws.isPaused;
+  }
+
+  ping(): void {
+    // The peer said goodbye and then kept the line.
+    if (this.#ws.readyState !== WebSocket.OPEN) this.#ws.terminate();
+    else this.#ws.ping();
+  }
+
+  pong(data: Buffer, sent: () => void): void {
+    this.#ws.pong(data, false, sent);
   }
 
   // --- inbound ------------------------------------------------------------------------------------
 
-  #onMessage(data: RawData, isBinary: boolean): void {
-    // `ws` goes on through the bytes it holds, whatever became of the socket meanwhile.
+  #onMessage(message: Message): void {
     if (this.#state !== "open") return;
-    this.#heard();
+    this.#liveness.heard();
     this.#stranger?.frameRead();
+    if (this.#pressed) this.#held.push(message);
+    else this.#handle(message);
+  }
+
+  #handle({ data, isBinary }: Message): void {
     const bytes = asBuffer(data);
     if (isBinary) {
       this.#refuse(binaryFrameRefusal());
@@ -177,92 +201,50 @@ export class WsConnection implements Connection {
     this.answer(errorText(UNKNOWN_FRAME_ID, error, false));
   }
 
-  #onPing(data: Buffer): void {
-    if (this.#state !== "open") return;
-    this.#heard();
-    // A copy: the data is a view of the whole chunk that was read.
-    if (this.#pongInHand) this.#owedPong = Buffer.from(data);
-    else this.#pong(data);
-  }
-
-  /** One pong is under way at a time; of the pings that come meanwhile only the last is answered (RFC 6455 5.5.3). */
-  #pong(data: Buffer): void {
-    this.#pongInHand = true;
-    this.#ws.pong(data, false, () => {
-      this.#pongInHand = false;
-      const owed = this.#owedPong;
-      this.#owedPong = null;
-      if (owed !== null && this.#state === "open") this.#pong(owed);
-    });
-  }
-
   #onPressure(high: boolean): void {
-    if (this.#state !== "open") return;
-    if (high) {
-      this.#ws.pause();
-    } else {
-      // It was we who did not listen.
-      this.#heard();
-      this.#ws.resume();
-    }
+    this.#pressed = high;
+    if (high) this.#ws.pause();
+    else this.#goOn();
   }
 
-  // --- liveness -----------------------------------------------------------------------------------
-
-  #heard(): void {
-    this.#heardAtMs = this.#setting.clock.monotonicMs();
-    this.#heardBytes = this.#socket.bytesRead;
-  }
-
-  #schedule(): void {
-    const { clock, times } = this.#setting;
-    const nextMs = Math.min(this.#pingAtMs, this.#heardAtMs + times.idleMs);
-    this.#cancelTimer = clock.after(nextMs - clock.monotonicMs(), () => this.#wake());
-  }
-
-  #wake(): void {
-    if (this.#ws.readyState !== WebSocket.OPEN) {
-      // The peer said goodbye and then kept the line.
-      this.#ws.terminate();
-      return;
+  /** Handles what was held, which may raise the pressure again; then reads on. */
+  #goOn(): void {
+    let handled = 0;
+    for (const message of this.#held) {
+      if (this.#pressed || this.#state !== "open") break;
+      handled += 1;
+      this.#handle(message);
     }
-    // A large frame that comes in slowly is traffic too; and while we do not read, the silence is ours.
-    if (this.#socket.bytesRead !== this.#heardBytes || this.#ws.isPaused) this.#heard();
-    const { clock, times } = this.#setting;
-    const nowMs = clock.monotonicMs();
-    if (nowMs - this.#heardAtMs >= times.idleMs) {
-      this.close(CLOSE.goingAway, "idle");
-      return;
-    }
-    if (nowMs >= this.#pingAtMs) {
-      this.#pingAtMs = nowMs + times.pingMs;
-      this.#ws.ping();
-    }
-    this.#schedule();
+    this.#held.splice(0, handled);
+    if (this.#pressed || this.#state !== "open") return;
+    // It was we who did not listen.
+    this.#liveness.heard();
+    this.#ws.resume();
   }
 
   // --- the end ------------------------------------------------------------------------------------
 
-  #beginClose(): void {
+  /** The connection's end; what follows is only the socket's. */
+  #end(): void {
     if (this.#state !== "open") return;
     this.#state = "closing";
-    this.#cancelTimer?.();
+    this.#liveness.stop();
     this.#queue.end();
+    this.#held = [];
     this.admit();
-    // The peer's close frame has to be read to end in order.
+    // The peer's close frame has to be read for an end in order.
     this.#ws.resume();
     const { clock, times } = this.#setting;
-    this.#cancelTimer = clock.after(times.closeMs, () => this.#ws.terminate());
-  }
-
-  #onClosed(code: number): void {
-    this.#beginClose();
-    this.#state = "closed";
-    this.#cancelTimer?.();
-    this.#closeCode = code;
+    this.#cancelCut = clock.after(times.closeMs, () => this.#ws.terminate());
     const listener = this.#listener;
     this.#listener = null;
-    listener?.onClosed(code);
+    listener?.onEnd();
+  }
+
+  #onClosed(): void {
+    this.#end();
+    this.#state = "closed";
+    this.#cancelCut();
   }
 }
 
@@ -272,6 +254,7 @@ function asBuffer(data: RawData): Buffer {
   return Array.isArray(data) ? Buffer.concat(data) : Buffer.from(data);
 }
 
+/** As much of a reason as fits, in whole characters. */
 function clipped(reason: string): string {
   if (Buffer.byteLength(reason) <= REASON_MAX_BYTES) return reason;
   return Buffer.from(reason)

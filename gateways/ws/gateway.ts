@@ -18,7 +18,8 @@ import type { ConnectionId } from "../../protocol/ids.ts";
 import { refusal, sendOnSocket } from "../http/answer.ts";
 import { peerOf } from "../http/peer.ts";
 import type { UpgradeHandler } from "../http/server.ts";
-import { type ConnectionTimes, WsConnection } from "./connection.ts";
+import { Backlog } from "./backlog.ts";
+import { type ConnectionSetting, type ConnectionTimes, WsConnection } from "./connection.ts";
 import { Strangers } from "./strangers.ts";
 
 export interface WsGatewayOptions {
@@ -35,6 +36,8 @@ export interface WsLimits extends ConnectionTimes {
   readonly connections: number;
   /** Unfinished frames of all peers that have not been admitted yet, together. */
   readonly strangerBytes: number;
+  /** What waits for readers, over all connections; one of them may hold 256 answers of 1 MiB in base64. */
+  readonly backlogBytes: number;
 }
 
 const LIMITS: WsLimits = {
@@ -44,6 +47,7 @@ const LIMITS: WsLimits = {
   closeMs: 5_000,
   connections: 10_240,
   strangerBytes: 67_108_864,
+  backlogBytes: 536_870_912,
 };
 
 /** How much of an oversized frame is read for the sake of keeping its socket, as a multiple of `maxPayload`. */
@@ -64,24 +68,31 @@ export function wsGateway(options: WsGatewayOptions): WsGateway {
 
 class Gateway implements WsGateway {
   readonly #options: WsGatewayOptions;
-  readonly #policy: Policy;
   readonly #limits: WsLimits;
+  readonly #setting: ConnectionSetting;
   readonly #strangers: Strangers;
   readonly #server: WebSocketServer;
   #connections = 0;
 
   constructor(options: WsGatewayOptions) {
     this.#options = options;
-    this.#policy = options.policy ?? POLICY;
-    this.#limits = { ...LIMITS, ...options.limits };
-    this.#strangers = new Strangers(this.#limits.strangerBytes);
+    const limits = { ...LIMITS, ...options.limits };
+    const policy = options.policy ?? POLICY;
+    this.#limits = limits;
+    this.#setting = {
+      clock: options.clock,
+      policy,
+      times: limits,
+      backlog: new Backlog(limits.backlogBytes),
+    };
+    this.#strangers = new Strangers(limits.strangerBytes);
     this.#server = new WebSocketServer({
       noServer: true,
       clientTracking: false,
       perMessageDeflate: false,
       handleProtocols: () => false,
       autoPong: false,
-      maxPayload: this.#policy.maxPayload * READ_BEYOND_PAYLOAD,
+      maxPayload: policy.maxPayload * READ_BEYOND_PAYLOAD,
       maxBufferedChunks: MAX_CHUNKS,
       maxFragments: MAX_FRAGMENTS,
     });
@@ -105,16 +116,14 @@ class Gateway implements WsGateway {
       ws.once("close", () => {
         this.#connections -= 1;
       });
-      const { clock, open } = this.#options;
-      const setting = { clock, policy: this.#policy, times: this.#limits };
-      open(
+      this.#options.open(
         new WsConnection(
           connectionId(),
           peerOf(request),
           ws,
           request.socket,
           this.#strangers.meter(),
-          setting,
+          this.#setting,
         ),
       );
     });

@@ -10,16 +10,14 @@
  *    whoever causes answers has to stop meanwhile.
  */
 import type { CancelTimer, Clock } from "../../host/clock.ts";
+import type { Backlog, Holder } from "./backlog.ts";
 
 /** What the queue needs of a WebSocket. */
 export interface Outlet {
   /** Bytes handed over that the system has not taken yet. */
   readonly bufferedAmount: number;
-  send(
-    data: string | Buffer,
-    options: { readonly binary: false; readonly fin: boolean },
-    flushed: () => void,
-  ): void;
+  /** Sends a text, or (`fin` false) a part that others follow; `flushed` is called once, later. */
+  send(data: string | Buffer, fin: boolean, flushed: () => void): void;
 }
 
 export interface SendBounds {
@@ -48,9 +46,10 @@ interface Waiting {
   readonly kind: Kind;
 }
 
-export class SendQueue {
+export class SendQueue implements Holder {
   readonly #outlet: Outlet;
   readonly #bounds: SendBounds;
+  readonly #backlog: Backlog;
   readonly #clock: Clock;
   readonly #listener: SendListener;
 
@@ -69,9 +68,16 @@ export class SendQueue {
   #progressAtMs = 0;
   #whenFlushed: (() => void)[] = [];
 
-  constructor(outlet: Outlet, bounds: SendBounds, clock: Clock, listener: SendListener) {
+  constructor(
+    outlet: Outlet,
+    bounds: SendBounds,
+    backlog: Backlog,
+    clock: Clock,
+    listener: SendListener,
+  ) {
     this.#outlet = outlet;
     this.#bounds = bounds;
+    this.#backlog = backlog;
     this.#clock = clock;
     this.#listener = listener;
   }
@@ -97,13 +103,23 @@ export class SendQueue {
     return new Promise((resolve) => this.#whenFlushed.push(resolve));
   }
 
+  /** Gives its reader up, as one that is too slow. */
+  shed(): void {
+    if (this.#ended) return;
+    this.end();
+    this.#listener.onSlow();
+  }
+
   /** Drops what waits and sends nothing any more. */
   end(): void {
     if (this.#ended) return;
     this.#ended = true;
+    this.#backlog.giveBack(this, this.#answerBytes + this.#eventBytes);
     this.#waiting = new Fifo();
     this.#rest = null;
     this.#waitingAnswers = 0;
+    this.#answerBytes = 0;
+    this.#eventBytes = 0;
     this.#cancelWatch?.();
     this.#tellFlushed();
   }
@@ -117,8 +133,9 @@ export class SendQueue {
       this.#waitingAnswers += 1;
       this.#answerBytes += bytes;
     }
+    this.#backlog.take(this, bytes);
     this.#pump();
-    if (this.#eventBytes > this.#bounds.maxEventBytes) this.#giveUp();
+    if (this.#eventBytes > this.#bounds.maxEventBytes) this.shed();
     else this.#tellPressure();
   }
 
@@ -137,6 +154,7 @@ export class SendQueue {
         this.#waitingAnswers -= 1;
         this.#answerBytes -= next.bytes;
       }
+      this.#backlog.giveBack(this, next.bytes);
       if (next.bytes <= FRAGMENT_BYTES) this.#hand(next.text, true);
       else this.#handFragment(Buffer.from(next.text));
     }
@@ -150,7 +168,7 @@ export class SendQueue {
 
   #hand(data: string | Buffer, fin: boolean): void {
     this.#unflushed += 1;
-    this.#outlet.send(data, { binary: false, fin }, this.#onFlushed);
+    this.#outlet.send(data, fin, this.#onFlushed);
   }
 
   /** One function for all frames: a frame on the fast way costs no closure. */
@@ -200,13 +218,8 @@ export class SendQueue {
       if (this.#ended || this.#isFlushed()) return;
       const leftMs = this.#progressAtMs + this.#bounds.stallMs - this.#clock.monotonicMs();
       if (leftMs > 0) this.#watchFor(leftMs);
-      else this.#giveUp();
+      else this.shed();
     });
-  }
-
-  #giveUp(): void {
-    this.end();
-    this.#listener.onSlow();
   }
 }
 

@@ -96,7 +96,7 @@ export async function testGateway(options: TestGatewayOptions = {}): Promise<Tes
   const http = await listenHttp({
     host: options.host ?? "127.0.0.1",
     port: 0,
-    clock,
+    clock: systemClock,
     log,
     ...(options.httpLimits === undefined ? {} : { limits: options.httpLimits }),
   });

@@ -119,37 +119,55 @@ export class RawClient {
     this.socket = socket;
     socket.on("data", (chunk) => this.#chunks.push(chunk));
     socket.on("error", () => {});
-    this.ended = new Promise((resolve) => socket.once("close", () => resolve()));
+    this.ended = new Promise((resolve) => {
+      socket.once("end", resolve);
+      socket.once("close", () => resolve());
+    });
   }
 
-  static async open(port: number): Promise<RawClient> {
-    const socket = connect({ host: "127.0.0.1", port });
+  /** `lingers`: it keeps its side open when the other has ended. */
+  static async open(port: number, { lingers = false } = {}): Promise<RawClient> {
+    const socket = connect({ host: "127.0.0.1", port, allowHalfOpen: lingers });
     await once(socket, "connect");
     return new RawClient(socket);
   }
 
   /** Opens a WebSocket by hand. */
-  static async upgrade(port: number, headers: Readonly<Record<string, string>> = {}) {
-    const client = await RawClient.open(port);
-    client.socket.write(upgradeRequest(port, "/ws", headers));
+  static async upgrade(
+    port: number,
+    options: {
+      readonly headers?: Readonly<Record<string, string>>;
+      readonly lingers?: boolean;
+    } = {},
+  ): Promise<RawClient> {
+    const client = await RawClient.open(port, options);
+    client.socket.write(upgradeRequest(port, "/ws", options.headers));
     await client.until("\r\n\r\n");
     return client;
-  }
-
-  /** Everything received so far, as Latin-1. */
-  get received(): string {
-    return Buffer.concat(this.#chunks).toString("latin1");
   }
 
   get bytes(): Buffer {
     return Buffer.concat(this.#chunks);
   }
 
-  /** Resolves when `text` has been received, or the socket has ended. */
+  /** Everything received so far, as Latin-1. */
+  get received(): string {
+    return this.bytes.toString("latin1");
+  }
+
+  /** Resolves with everything received when `text` (Latin-1) is among it, or when the other side has ended. */
   async until(text: string): Promise<string> {
-    while (!this.received.includes(text) && !this.socket.destroyed) {
-      await Promise.race([once(this.socket, "data"), this.ended]);
-    }
+    const needle = Buffer.from(text, "latin1");
+    let tail = this.bytes;
+    const found = Promise.withResolvers<void>();
+    const look = (chunk: Buffer): void => {
+      tail = Buffer.concat([tail.subarray(1 - needle.length), chunk]);
+      if (tail.includes(needle)) found.resolve();
+    };
+    if (tail.includes(needle)) found.resolve();
+    this.socket.on("data", look);
+    await Promise.race([found.promise, this.ended]);
+    this.socket.off("data", look);
     return this.received;
   }
 

@@ -1,0 +1,94 @@
+import { assert } from "chai";
+import { isLoopbackAddress } from "../../../gateways/http/peer.ts";
+import { testGateway } from "../../support/gateway.ts";
+import { WsClient } from "../../support/ws-client.ts";
+
+describe("a loopback address", () => {
+  it("is 127/8, ::1 or the first mapped into IPv6, however it is written", () => {
+    for (const address of [
+      "127.0.0.1",
+      "127.255.255.254",
+      "::1",
+      "0:0:0:0:0:0:0:1",
+      "::ffff:127.0.0.1",
+      "::ffff:7f00:1",
+    ]) {
+      assert.isTrue(isLoopbackAddress(address), address);
+    }
+    for (const address of [
+      "128.0.0.1",
+      "10.0.0.1",
+      "0.0.0.0",
+      "::",
+      "::2",
+      "::ffff:10.0.0.1",
+      "::127.0.0.1",
+      "localhost",
+      "",
+      "127.1",
+    ]) {
+      assert.isFalse(isLoopbackAddress(address), address);
+    }
+  });
+});
+
+describe("the loopback opt-in", () => {
+  const admitted = async (headers: Record<string, string>, allowUnauthenticatedLoopback = true) => {
+    const gateway = await testGateway({ allowUnauthenticatedLoopback });
+    try {
+      const client = await WsClient.open(gateway.url, { headers });
+      const answer = await client.call("connect", {});
+      await client.close();
+      return answer["type"] === "hello-ok";
+    } finally {
+      await gateway.close();
+    }
+  };
+
+  it("lets a program on this machine in without a token", async () => {
+    assert.isTrue(await admitted({}));
+  });
+
+  it("is off unless it was asked for", async () => {
+    assert.isFalse(await admitted({}, false));
+  });
+
+  it("lets pages of this machine in, under a loopback name", async () => {
+    for (const origin of [
+      "http://localhost:4080",
+      "https://localhost",
+      "http://127.0.0.1:5173",
+      "http://[::1]:80",
+    ]) {
+      assert.isTrue(await admitted({ origin }), origin);
+    }
+  });
+
+  it("is void for a page of any other origin, also one that calls itself by our address", async () => {
+    const foreign = [
+      "http://evil.example",
+      "http://localhost.evil.example",
+      "http://127.0.0.1.evil.example",
+      "null",
+      "file://",
+      "chrome-extension://abc",
+      "localhost",
+      "",
+    ];
+    for (const origin of foreign) assert.isFalse(await admitted({ origin }), origin);
+    assert.isFalse(await admitted({ "sec-websocket-origin": "http://evil.example" }));
+  });
+
+  it("is void for a request that came through a proxy", async () => {
+    const names = [
+      "Forwarded",
+      "X-Forwarded-For",
+      "X-Forwarded-Proto",
+      "X-Forwarded-Anything",
+      "Via",
+      "X-Real-IP",
+      "CF-Connecting-IP",
+    ];
+    for (const name of names) assert.isFalse(await admitted({ [name]: "127.0.0.1" }), name);
+  });
+});
