@@ -23,7 +23,10 @@ export async function nodeTrees(
 ): Promise<NodeTree[]> {
   const asked =
     selector === undefined
-      ? directory.all().filter(({ nodeId }) => fleet.live(nodeId).status !== "offline")
+      ? // The local node stands in the tree of the control plane itself.
+        directory
+          .all()
+          .filter(({ nodeId, local }) => !local && fleet.live(nodeId).status !== "offline")
       : [directory.resolve(selector)];
   return await Promise.all(asked.map((record) => treeOf(fleet, record)));
 }

@@ -1,8 +1,264 @@
-/** Composes the role `lemon node join`. */
+/**
+ * Composes `lemon node join`: an execution node with a nats-server of its own, whose leaf is the link
+ * to the controller and whose store holds the receipts.
+ *
+ *   /lemon            one_for_one
+ *     nats-server     leaf and store; first started, last stopped
+ *     process-runs    one actor a run in work
+ *
+ * Exit codes: 0 after a signal; 1 when this machine's side failed; 2 when the join was refused or
+ * ended by an operator; 4 when a newer worker serves the node (its children are stopped first).
+ */
+import { readFile } from "node:fs/promises";
 import { LemonError } from "../../protocol/errors.ts";
+import type { NodeId, NodeKey } from "../../protocol/ids.ts";
+import { LEMON_VERSION } from "../../protocol/version.ts";
+import { createActorSystem } from "../../supervision/system.ts";
+import { openConnection } from "../../transport/connection.ts";
+import { createLeafLink, type LeafLink, leafRemoteUrl } from "../../transport/link/leaf.ts";
+import { createWorkerLife, type WorkerLife } from "../../transport/link/worker-life.ts";
+import { natsServerActor } from "../../transport/nats-server/child-actor.ts";
+import { nodeConfig } from "../../transport/nats-server/config.ts";
+import { quiesce } from "../../transport/rpc/relink.ts";
+import { inboxPrefix } from "../../transport/rpc/subjects.ts";
+import { EXIT } from "../exit.ts";
 import type { JoinOptions } from "../options.ts";
+import { socketOpener } from "../socket.ts";
+import { Announcement } from "./announcement.ts";
+import { NODE_CAPABILITIES } from "./capabilities.ts";
+import { type RoleContext, roleContext } from "./context.ts";
+import { enrol } from "./enrol.ts";
+import { type Foreground, takeForeground, untilAsked } from "./foreground.ts";
+import { claimIdentity, nodeFolders, openHome } from "./home.ts";
+import { natsServerBinary } from "./nats-binary.ts";
+import { type NodeServices, startNodeServices } from "./node-services.ts";
+import { type LinkOpening, openWorkerChannel, type WorkerEnd } from "./worker-channel.ts";
 
-/** Runs until the worker has ended; answers the exit code. */
-export function runJoin(_options: JoinOptions): Promise<number> {
-  return Promise.reject(new LemonError("not_implemented"));
+const SUPERSEDED = 4;
+/** How long a first link may take before its absence is told, in ms. */
+const FIRST_LINK_MS = 10_000;
+const CURRENT = { deadlineMs: 5_000 } as const;
+
+/** Runs until it is asked to end, or its life is over; answers the exit code. */
+export async function runJoin(options: JoinOptions): Promise<number> {
+  const announcement = new Announcement(options.json);
+  using foreground = takeForeground();
+  try {
+    return await serve(
+      options,
+      roleContext(options.environment, announcement),
+      announcement,
+      foreground,
+    );
+  } catch (failure) {
+    return announcement.failed(failure, exitCodeOf(failure));
+  }
+}
+
+/** What an operator has to change ends with 2, what this machine has to, with 1. */
+function exitCodeOf(failure: unknown): number {
+  if (!(failure instanceof LemonError)) return EXIT.failure;
+  if (failure.code === "node_superseded") return SUPERSEDED;
+  return LOCAL_FAILURES.has(failure.code) ? EXIT.failure : EXIT.usage;
+}
+
+const LOCAL_FAILURES: ReadonlySet<string> = new Set([
+  "home_unusable",
+  "identity_in_use",
+  "nats_server_missing",
+  "nats_server_too_old",
+  "nats_server_failed",
+  "store_in_use",
+  "restart_intensity_exceeded",
+  "no_space",
+  "internal_error",
+]);
+
+async function serve(
+  options: JoinOptions,
+  context: RoleContext,
+  announcement: Announcement,
+  foreground: Foreground,
+): Promise<number> {
+  const { clock, log, environment } = context;
+  await using stack = new AsyncDisposableStack();
+  const binary = await natsServerBinary(environment, context.say);
+  await openHome(options.home);
+  const folders = nodeFolders(options.home, options.name);
+  const lock = await claimIdentity(folders.directory, `node ${options.name}`);
+  stack.defer(() => lock.release());
+
+  const openSocket = socketOpener(await trusted(options));
+  const session = await enrol({
+    join: options,
+    capabilities: NODE_CAPABILITIES,
+    openSocket,
+    clock,
+    signal: foreground.asked,
+  });
+  const life = createWorkerLife();
+  stack.defer(() => life.end());
+
+  const over = Promise.withResolvers<WorkerEnd>();
+  let services: NodeServices | null = null;
+  let renew: (opening: LinkOpening) => void = () => {};
+  const channel = await openWorkerChannel({
+    session,
+    home: options.home,
+    openSocket,
+    clock,
+    log,
+    opening: () => ({
+      linkKey: life.link.getPublicKey(),
+      sealKey: life.seal.getPublicKey(),
+      serverName: life.serverName,
+      lemonVersion: LEMON_VERSION,
+      capabilities: NODE_CAPABILITIES,
+      ...services?.storeFacts(),
+    }),
+    onRenewed: (opening) => renew(opening),
+    onEnd: over.resolve,
+    signal: foreground.asked,
+  });
+  stack.defer(() => channel.close());
+  const { first } = channel;
+  const nodeKey = first.nodeKey as NodeKey;
+  const nodeId = first.nodeId as NodeId;
+
+  const leaf = createLeafLink({ folder: folders.link, key: life.link, clock });
+  await leaf.install(first.linkJwt);
+  stack.defer(() => leaf.dispose());
+  const system = createActorSystem({ name: "lemon", log, clock });
+  stack.defer(() => system.shutdown());
+  const server = await system.root.startActor(
+    natsServerActor({
+      binary,
+      directory: folders.server,
+      config: (places) =>
+        nodeConfig(configOf(life, leaf, nodeKey, first.leafPath, options), places),
+    }),
+  );
+  const { clientUrl } = await server.ask("current", null, CURRENT);
+  const open = async (name: string, key: WorkerLife["link"], inbox?: string) => {
+    const connection = await openConnection({
+      url: clientUrl,
+      name,
+      as: { nkeySeed: key.getSeed() },
+      ...(inbox === undefined ? {} : { inboxPrefix: inbox }),
+    });
+    stack.defer(() => connection.close());
+    return connection;
+  };
+  const storeSystem = await open("worker-system", life.system);
+  const store = await open("worker-store", life.store);
+  const link = await open("worker-link", life.worker, inboxPrefix(nodeKey));
+  // Again, so that the actors end before the connections they may need close.
+  stack.defer(() => system.shutdown());
+
+  services = stack.use(
+    await startNodeServices(
+      {
+        parent: system.root,
+        tree: () => system.snapshot(),
+        link,
+        store,
+        storeSystem,
+        server,
+        nodeId,
+        nodeKey,
+        generation: first.generation,
+        registeredStore: registeredStore(first),
+        folders,
+        place: options,
+        home: options.home,
+      },
+      context,
+    ),
+  );
+  const { rpc } = services;
+  const stillness = quiesce({ connection: link, nodeKey, server: rpc, clock });
+  renew = ({ linkJwt }) => {
+    leaf
+      .renew(linkJwt, () => server.ask("reload", null, CURRENT), stillness)
+      .catch((failure: unknown) => {
+        const code = failure instanceof LemonError ? failure.code : "internal_error";
+        log.warn({ code }, "the link is not back with its new credentials yet");
+      });
+  };
+  await leaf.follow(storeSystem, (up) => log.info({ up }, "the link to the controller changed"));
+  await leaf.whenUp(FIRST_LINK_MS).catch(() => {
+    announcement.note("the link to the controller is not up yet; it is tried on");
+  });
+  announcement.joined({
+    nodeId,
+    name: first.nodeName,
+    generation: first.generation,
+    controller: options.controller,
+  });
+
+  const end = await Promise.race([
+    untilAsked(foreground, system.ended).then(() => null),
+    over.promise,
+  ]);
+  if (end === null) {
+    await services.drain(foreground.hurry);
+    return EXIT.ok;
+  }
+  await services.drain(AbortSignal.abort());
+  return announcement.failed(
+    new LemonError(ENDS[end].code, { message: ENDS[end].message }),
+    ENDS[end].exitCode,
+  );
+}
+
+const ENDS = {
+  superseded: {
+    code: "node_superseded",
+    message: "A newer worker serves this node; this one stopped what it ran and ended",
+    exitCode: SUPERSEDED,
+  },
+  revoked: {
+    code: "node_revoked",
+    message: "An operator revoked this node; join it again with --repair",
+    exitCode: EXIT.usage,
+  },
+  refused: {
+    code: "unauthorized",
+    message:
+      "The controller no longer takes this node's session; join it again with an operator token and --repair",
+    exitCode: EXIT.usage,
+  },
+} as const;
+
+function configOf(
+  life: WorkerLife,
+  leaf: LeafLink,
+  nodeKey: NodeKey,
+  leafPath: string,
+  options: JoinOptions,
+) {
+  return {
+    serverName: life.serverName,
+    domain: nodeKey,
+    storeUser: life.store.getPublicKey(),
+    sysUser: life.system.getPublicKey(),
+    link: {
+      account: nodeKey,
+      workerUser: life.worker.getPublicKey(),
+      url: leafRemoteUrl(options.controller, leafPath),
+      credentialsFile: leaf.credentialsFile,
+      ...(options.caFile === null ? {} : { caFile: options.caFile }),
+    },
+  };
+}
+
+function registeredStore({ registeredStoreId, registeredStoreSequence }: LinkOpening) {
+  return registeredStoreId === null
+    ? null
+    : { id: registeredStoreId, sequence: registeredStoreSequence ?? 0 };
+}
+
+async function trusted({ caFile }: JoinOptions): Promise<{ readonly ca?: string }> {
+  if (caFile === null) return {};
+  return { ca: await readFile(caFile, "utf8") };
 }

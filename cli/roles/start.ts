@@ -1,8 +1,27 @@
-/** Composes the role `lemon start`. */
-import { LemonError } from "../../protocol/errors.ts";
+/** Composes `lemon start`: a control plane alone. */
+import { EXIT } from "../exit.ts";
 import type { StartOptions } from "../options.ts";
+import { Announcement } from "./announcement.ts";
+import { roleContext } from "./context.ts";
+import { startController } from "./controller.ts";
+import { takeForeground, untilAsked } from "./foreground.ts";
 
-/** Runs until the role has ended; answers the exit code. */
-export function runStart(_options: StartOptions): Promise<number> {
-  return Promise.reject(new LemonError("not_implemented"));
+/** Runs until it is asked to end; answers the exit code. */
+export async function runStart(options: StartOptions): Promise<number> {
+  const announcement = new Announcement(options.json);
+  using foreground = takeForeground();
+  try {
+    await using controller = await startController(
+      options,
+      roleContext(options.environment, announcement),
+    );
+    await controller.announce();
+    const { url, port, tokenFile } = controller;
+    announcement.ready({ url, port, tokenFile, nodeId: null });
+    await untilAsked(foreground, controller.ended);
+    await controller.closeGateway();
+    return EXIT.ok;
+  } catch (failure) {
+    return announcement.failed(failure, EXIT.failure);
+  }
 }

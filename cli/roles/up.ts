@@ -1,8 +1,65 @@
-/** Composes the role `lemon up`. */
+/** Composes `lemon up`: a control plane and a local node in one process, with one nats-server. */
 import { LemonError } from "../../protocol/errors.ts";
+import { EXIT } from "../exit.ts";
 import type { UpOptions } from "../options.ts";
+import { Announcement } from "./announcement.ts";
+import { type RoleContext, roleContext } from "./context.ts";
+import { type Controller, startController } from "./controller.ts";
+import { firstRun } from "./first-run.ts";
+import { type Foreground, takeForeground, untilAsked } from "./foreground.ts";
+import { startLocalNode } from "./local-node.ts";
 
-/** Runs until the role has ended; answers the exit code. */
-export function runUp(_options: UpOptions): Promise<number> {
-  return Promise.reject(new LemonError("not_implemented"));
+/** Runs until it is asked to end; answers the exit code. */
+export async function runUp(options: UpOptions): Promise<number> {
+  const announcement = new Announcement(options.json);
+  using foreground = takeForeground();
+  try {
+    return await serve(
+      options,
+      roleContext(options.environment, announcement),
+      announcement,
+      foreground,
+    );
+  } catch (failure) {
+    return announcement.failed(failure, EXIT.failure);
+  }
+}
+
+async function serve(
+  options: UpOptions,
+  context: RoleContext,
+  announcement: Announcement,
+  foreground: Foreground,
+): Promise<number> {
+  await using controller = await startController(options, context);
+  await using local = await startLocalNode(controller, options, context);
+  await controller.announce();
+  const { nodeId } = local;
+  const { url, port, tokenFile } = controller;
+  announcement.ready({ url, port, tokenFile, nodeId });
+  if (!foreground.asked.aborted) {
+    await showFirstRun(controller, nodeId, announcement, foreground.asked);
+  }
+
+  await untilAsked(foreground, controller.ended);
+  await local.services.drain(foreground.hurry);
+  await controller.closeGateway();
+  return EXIT.ok;
+}
+
+/** A first run that fails is told; it is no reason to stop serving. */
+async function showFirstRun(
+  { url, operatorToken }: Controller,
+  nodeId: string,
+  announcement: Announcement,
+  signal: AbortSignal,
+): Promise<void> {
+  try {
+    announcement.firstRun(await firstRun({ url, token: operatorToken, nodeId, signal }), nodeId);
+  } catch (failure) {
+    if (signal.aborted) return;
+    announcement.note(
+      `the first run did not work: ${failure instanceof LemonError ? failure.message : "unexpected failure"}`,
+    );
+  }
 }

@@ -40,7 +40,8 @@ export type Damage =
   | "not_the_expected_store"
   | "older_copy";
 
-const REFUSALS: Readonly<Record<Exclude<StoreState, "serving">, ErrorCode>> = {
+/** What a store in each condition answers instead of admitting. */
+export const REFUSALS: Readonly<Record<Exclude<StoreState, "serving">, ErrorCode>> = {
   unproven: "durability_unproven",
   full: "no_space",
   verifying: "receipt_store_unavailable",

@@ -1,0 +1,98 @@
+/**
+ * Owns what a role says in the foreground: for a person on stdout, or one JSON object a line with
+ * `--json`; failures on stderr.
+ */
+import { LemonError } from "../../protocol/errors.ts";
+import { LEMON_VERSION } from "../../protocol/version.ts";
+import { bytesText, printable, shellWord } from "../printable.ts";
+import { runtimeMode } from "./build.ts";
+import { FIRST_RUN_ARGV, type FirstRun } from "./first-run.ts";
+
+/** What a user types for `lemon` here. */
+const LEMON = runtimeMode === "source-dev" ? "npm run --silent lemon --" : "lemon";
+
+export interface Ready {
+  readonly port: number;
+  readonly url: string;
+  /** Null for a controller without a local node. */
+  readonly nodeId: string | null;
+  readonly tokenFile: string | null;
+}
+
+export interface Joined {
+  readonly nodeId: string;
+  readonly name: string;
+  readonly generation: number;
+  readonly controller: string;
+}
+
+export class Announcement {
+  readonly #json: boolean;
+
+  constructor(json: boolean) {
+    this.#json = json;
+  }
+
+  ready(ready: Ready): void {
+    const { url, tokenFile, nodeId, port } = ready;
+    this.#say(
+      { event: "ready", version: LEMON_VERSION, port, url, nodeId, tokenFile, pid: process.pid },
+      [
+        `lemon ${LEMON_VERSION} listens on ${url}`,
+        `  operator token  ${tokenFile ?? "from LEMON_CONTROL_PLANE_OPERATOR_TOKEN"}`,
+        ...(nodeId === null ? [] : [`  local node      ${nodeId}`]),
+      ],
+    );
+  }
+
+  firstRun(receipt: FirstRun, nodeId: string): void {
+    const output =
+      receipt.stdoutBase64 === null ? null : Buffer.from(receipt.stdoutBase64, "base64");
+    const exit = receipt.exitCode === null ? "" : `, exit ${receipt.exitCode}`;
+    this.#say({ event: "probe", receipt }, [
+      "",
+      `${receipt.processId} ran \`${FIRST_RUN_ARGV.join(" ")}\` through /ws, NATS, node and exec; its receipt: ${receipt.state}${exit}`,
+      ...(output === null
+        ? ["  its output is no longer kept; its id is spent for ever, so it never runs again"]
+        : [`  ${printable(output.toString("utf8").trimEnd())}  (${bytesText(output.length)})`]),
+      "",
+      "Run the next one from another shell:",
+      `  ${LEMON} process run local -- ${FIRST_RUN_ARGV.map(shellWord).join(" ")}`,
+      `  ${LEMON} process get ${nodeId} ${receipt.processId}`,
+      "",
+      "Ctrl-C stops it.",
+    ]);
+  }
+
+  joined(joined: Joined): void {
+    this.#say({ event: "joined", version: LEMON_VERSION, ...joined, pid: process.pid }, [
+      `lemon ${LEMON_VERSION} serves node ${printable(joined.name)} (${joined.nodeId}) of ${printable(joined.controller)}`,
+    ]);
+  }
+
+  /** Something a person should know that is not an end: free of content, for a log as well. */
+  note(text: string): void {
+    process.stderr.write(`lemon: ${printable(text, 500)}\n`);
+  }
+
+  /** One clear line; answers the exit code. */
+  failed(failure: unknown, exitCode: number): number {
+    const known = failure instanceof LemonError;
+    const message = known ? failure.message : "unexpected failure; see the log above";
+    this.note(message);
+    if (this.#json) {
+      const code = known ? failure.code : "internal_error";
+      this.#line({ event: "failed", error: { code, message }, exitCode });
+    }
+    return exitCode;
+  }
+
+  #say(document: Readonly<Record<string, unknown>>, lines: readonly string[]): void {
+    if (this.#json) this.#line(document);
+    else process.stdout.write(`${lines.join("\n")}\n`);
+  }
+
+  #line(document: Readonly<Record<string, unknown>>): void {
+    process.stdout.write(`${JSON.stringify(document)}\n`);
+  }
+}

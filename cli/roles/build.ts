@@ -1,0 +1,4 @@
+/** Owns what this very build is: a checkout that runs its sources, or a package that runs compiled files. */
+export const runtimeMode: "source-dev" | "release-runtime" = import.meta.url.endsWith(".ts")
+  ? "source-dev"
+  : "release-runtime";

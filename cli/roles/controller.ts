@@ -1,0 +1,165 @@
+/**
+ * Owns the composition of a control plane: port, token, hub, fleet, sessions, in this order; and their
+ * end in the opposite one.
+ *
+ *   /lemon            one_for_one
+ *     nats-server     the hub; first started, last stopped
+ *     nodes           the fleet
+ *     sessions        one actor a `/ws` connection
+ *     local           the node in this process (`lemon up`), see local-node.ts
+ *
+ * 1. Nothing is served, and no file but the token's is written, before the port is ours.
+ * 2. A start that fails leaves nothing running.
+ */
+import { hostname } from "node:os";
+import { systemMethods } from "../../actors/control-plane/system-methods.ts";
+import { NODE_DOCUMENTS, type Nodes, openNodes } from "../../actors/node/nodes.ts";
+import { authenticator, loopbackOptIn } from "../../actors/session/authenticate.ts";
+import { loadOperatorToken } from "../../actors/session/operator-token.ts";
+import { Roster } from "../../actors/session/roster.ts";
+import { startSessions } from "../../actors/session/sessions.ts";
+import { listenHttp } from "../../gateways/http/server.ts";
+import { wsGateway } from "../../gateways/ws/gateway.ts";
+import { identify } from "../../host/process-identity.ts";
+import { LEMON_VERSION } from "../../protocol/version.ts";
+import type { ActorSystem, Death } from "../../supervision/actor.ts";
+import { createActorSystem } from "../../supervision/system.ts";
+import { openDocuments } from "../../transport/documents.ts";
+import { createLeafProxy } from "../../transport/link/proxy.ts";
+import type { LinkEvent } from "../../transport/link/watch.ts";
+import {
+  type ControllerRecord,
+  controllerRecordUrl,
+  removeControllerRecord,
+  writeControllerRecord,
+} from "../controller-record.ts";
+import type { StartOptions } from "../options.ts";
+import { runtimeMode } from "./build.ts";
+import type { RoleContext } from "./context.ts";
+import { claimIdentity, controllerFolders, openHome } from "./home.ts";
+import { type Hub, openHub } from "./hub.ts";
+import { natsServerBinary } from "./nats-binary.ts";
+
+export interface Controller extends AsyncDisposable {
+  /** Where a command on this machine reaches it. */
+  readonly url: string;
+  readonly port: number;
+  /** Path of the managed operator token; null with a token from the environment. */
+  readonly tokenFile: string | null;
+  readonly operatorToken: string;
+  readonly system: ActorSystem;
+  readonly hub: Hub;
+  readonly nodes: Nodes;
+  /** Tells the commands of this machine where it is; taken back at its end. */
+  announce(): Promise<void>;
+  /** Takes no more connections and ends those there are; what they still run goes on. */
+  closeGateway(): Promise<void>;
+  /** Resolves when the tree gave up by itself. */
+  readonly ended: Promise<Death>;
+}
+
+/** Errors: one clear line each (`port_in_use`, `identity_in_use`, `home_unusable`, `nats_server_missing`, …). */
+export async function startController(
+  options: StartOptions,
+  context: RoleContext,
+): Promise<Controller> {
+  const { home } = options;
+  const { clock, log, environment } = context;
+  await using stack = new AsyncDisposableStack();
+
+  const binary = await natsServerBinary(environment, context.say);
+  await openHome(home);
+  const folders = controllerFolders(home);
+  const lock = await claimIdentity(folders.directory, "the controller");
+  stack.defer(() => lock.release());
+
+  const http = await listenHttp({ host: options.host, port: options.port, clock, log });
+  stack.defer(() => http.close());
+  const operator = await loadOperatorToken({ environment, home, port: http.port });
+
+  const system = createActorSystem({ name: "lemon", log, clock });
+  stack.defer(() => system.shutdown());
+  let nodes: Nodes | null = null;
+  const onLinkEvent = (event: LinkEvent): void => nodes?.linkEvent(event);
+  const hub = stack.use(
+    await openHub({ binary, folders, supervisor: system.root, onLinkEvent }, context),
+  );
+  // Again, so that it comes before the hub's connections close: actors may need them to the last.
+  stack.defer(() => system.shutdown());
+
+  const roster = new Roster();
+  const documents = await openDocuments({ connection: hub.controller, ...NODE_DOCUMENTS });
+  const fleet = await openNodes({
+    parent: system.root,
+    documents,
+    accounts: hub.link,
+    calls: hub.caller,
+    log,
+    endSessions: (nodeId, olderThan, close) => roster.endNode(nodeId, olderThan, close),
+    publish: () => {},
+  });
+  nodes = fleet;
+
+  const sessions = await startSessions({
+    parent: system.root,
+    handlers: {
+      ...fleet.methods,
+      ...systemMethods({
+        build: { version: LEMON_VERSION, runtimeMode, channel: null, commit: null },
+        clock,
+        connections: () => roster.counts(),
+        tree: () => system.snapshot(),
+        nodeTrees: (selector) => fleet.trees(selector),
+      }),
+    },
+    authenticate: authenticator({
+      operatorToken: operator.token,
+      sessionTokens: fleet.sessionTokens,
+      allowUnauthenticatedLoopback: loopbackOptIn(environment),
+    }),
+    server: { version: LEMON_VERSION, commit: null, host: hostname() },
+    roster,
+    log,
+  });
+  const gateway = wsGateway({ open: (connection) => sessions.open(connection), clock, log });
+  const proxy = createLeafProxy({
+    hubWebsocket: { host: "127.0.0.1", port: hub.first.ports.websocket },
+    clock,
+    log,
+  });
+  http.serve(
+    new Map([
+      ["/ws", gateway.upgrade],
+      ["/leafnode", proxy.upgrade],
+    ]),
+  );
+
+  const record: ControllerRecord = {
+    host: options.host,
+    port: http.port,
+    pid: process.pid,
+    startTime: identify(process.pid)?.startTime ?? "",
+    tokenFile: operator.file,
+  };
+  const owned = stack.move();
+  return {
+    url: controllerRecordUrl(record),
+    port: http.port,
+    tokenFile: operator.file,
+    operatorToken: operator.token,
+    system,
+    hub,
+    nodes: fleet,
+    ended: system.ended,
+    async announce() {
+      await writeControllerRecord(home, record);
+      owned.defer(() => removeControllerRecord(home, record));
+    },
+    async closeGateway() {
+      await sessions.stop();
+      proxy.close();
+      await http.close();
+    },
+    [Symbol.asyncDispose]: () => owned.disposeAsync(),
+  };
+}

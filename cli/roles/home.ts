@@ -1,0 +1,94 @@
+/**
+ * Owns the layout of the state folder (`LEMON_HOME`): one folder a role identity, each with a lock of
+ * its own, so that a controller and several nodes run side by side on one machine.
+ *
+ * 1. Everything below it is private to this account (0700, 0600).
+ * 2. An identity is served by at most one live process: its lock is held as long as that lives.
+ */
+import { accessSync, constants } from "node:fs";
+import { join } from "node:path";
+import { type FileLock, lockFile } from "../../host/file-lock.ts";
+import { ensurePrivateDirectory } from "../../host/secure-file.ts";
+import { LemonError } from "../../protocol/errors.ts";
+
+/** Where the controller keeps what it must not lose. */
+export interface ControllerFolders {
+  readonly directory: string;
+  /** The operator's and the hub's own keys. */
+  readonly keys: string;
+  /** One record an account that was made for a node. */
+  readonly accounts: string;
+  /** The hub: its configuration, log and store. */
+  readonly hub: string;
+  /** The hub's account resolver. */
+  readonly resolver: string;
+}
+
+export function controllerFolders(home: string): ControllerFolders {
+  const directory = join(home, "controller");
+  return {
+    directory,
+    keys: join(directory, "keys"),
+    accounts: join(directory, "accounts"),
+    hub: join(directory, "hub"),
+    resolver: join(directory, "jwt"),
+  };
+}
+
+/** Where one node of this machine keeps what it must not lose. */
+export interface NodeFolders {
+  readonly directory: string;
+  /** Its own nat-server: leaf and store. Unused by the local node of `lemon up`. */
+  readonly server: string;
+  /** The credentials of the link. */
+  readonly link: string;
+  /** The witness, store identity and fingerprint key of its receipts. */
+  readonly receipts: string;
+}
+
+/** The folder in which enrolment files lie (control-plane-wire.md 5.1); no node can have this name. */
+export const ENROLMENT_FOLDER = "execution";
+
+const NODE_NAME = /^[A-Za-z0-9][A-Za-z0-9_.-]{0,127}$/;
+
+/**
+ * Errors: `invalid_request` for a name that can not be a folder of its own.
+ */
+export function nodeFolders(home: string, name: string): NodeFolders {
+  if (!NODE_NAME.test(name) || name === ENROLMENT_FOLDER) {
+    throw new LemonError("invalid_request", {
+      message: `A node's name is 1 to 128 of letters, digits, _, . and -, begins with a letter or digit, and is not "${ENROLMENT_FOLDER}"`,
+    });
+  }
+  const directory = join(home, "nodes", name);
+  return {
+    directory,
+    server: join(directory, "server"),
+    link: join(directory, "link"),
+    receipts: join(directory, "receipts"),
+  };
+}
+
+/**
+ * Makes an identity's folder and takes its lock. `what` names it in the error: "the controller",
+ * "node worker-1". Errors: `identity_in_use`; those of a private folder.
+ */
+export async function claimIdentity(directory: string, what: string): Promise<FileLock> {
+  await ensurePrivateDirectory(directory);
+  const lock = lockFile(join(directory, "lock"));
+  if (lock !== null) return lock;
+  throw new LemonError("identity_in_use", {
+    message: `Another live process already serves ${what} of this LEMON_HOME`,
+  });
+}
+
+/** Makes the state folder. Errors: `home_unusable`, naming what is wrong in one line. */
+export async function openHome(home: string): Promise<void> {
+  try {
+    await ensurePrivateDirectory(home);
+    accessSync(home, constants.R_OK | constants.W_OK | constants.X_OK);
+  } catch (cause) {
+    const why = cause instanceof LemonError ? cause.message : "it can not be written";
+    throw new LemonError("home_unusable", { message: `LEMON_HOME can not be used: ${why}`, cause });
+  }
+}

@@ -1,0 +1,91 @@
+/**
+ * Owns the node in the controller's own process (`lemon up`): one like any other to everything above
+ * `transport/`, but without a leaf of its own. Its link and its store are two accounts of the hub.
+ */
+import type { NodeId } from "../../protocol/ids.ts";
+import { LEMON_VERSION } from "../../protocol/version.ts";
+import { openConnection } from "../../transport/connection.ts";
+import { createWorkerLife } from "../../transport/link/worker-life.ts";
+import { inboxPrefix } from "../../transport/rpc/subjects.ts";
+import type { UpOptions } from "../options.ts";
+import { NODE_CAPABILITIES } from "./capabilities.ts";
+import type { RoleContext } from "./context.ts";
+import type { Controller } from "./controller.ts";
+import { claimIdentity, nodeFolders } from "./home.ts";
+import { type NodeServices, startNodeServices } from "./node-services.ts";
+
+export const LOCAL_NODE = "local";
+
+export interface LocalNode extends AsyncDisposable {
+  readonly nodeId: NodeId;
+  readonly services: NodeServices;
+}
+
+/** Errors: `identity_in_use`; those of the fleet and of the connections. */
+export async function startLocalNode(
+  controller: Controller,
+  options: UpOptions,
+  context: RoleContext,
+): Promise<LocalNode> {
+  const { hub, nodes, system } = controller;
+  await using stack = new AsyncDisposableStack();
+  const folders = nodeFolders(options.home, LOCAL_NODE);
+  const lock = await claimIdentity(folders.directory, "the local node");
+  stack.defer(() => lock.release());
+
+  const life = createWorkerLife();
+  stack.defer(() => life.end());
+  const { nodeId } = await nodes.enrolLocal({ name: LOCAL_NODE });
+  const opened = await nodes.openLocal(nodeId, {
+    linkKey: life.link.getPublicKey(),
+    sealKey: life.seal.getPublicKey(),
+    serverName: life.serverName,
+    lemonVersion: LEMON_VERSION,
+    capabilities: NODE_CAPABILITIES,
+    storeId: null,
+    storeSequence: null,
+  });
+  const { record, nodeKey } = opened;
+  if (record.storeKey === null) throw new Error("a local node has a store account");
+
+  const link = await openConnection({
+    url: hub.first.clientUrl,
+    name: life.serverName,
+    as: { jwt: opened.linkJwt, seed: life.link.getSeed() },
+    inboxPrefix: inboxPrefix(nodeKey),
+  });
+  stack.defer(() => link.close());
+  const storeJwt = await hub.link.issue(record.storeKey, life.store.getPublicKey(), {
+    expiresInMs: null,
+  });
+  const store = await openConnection({
+    url: hub.first.clientUrl,
+    name: `${life.serverName}-store`,
+    as: { jwt: storeJwt, seed: life.store.getSeed() },
+  });
+  stack.defer(() => store.close());
+
+  const services = stack.use(
+    await startNodeServices(
+      {
+        parent: system.root,
+        // Its actors stand in the controller's own tree.
+        tree: () => system.snapshot(),
+        link,
+        store,
+        storeSystem: hub.system,
+        server: hub.server,
+        nodeId,
+        nodeKey,
+        generation: record.generation,
+        registeredStore: record.store,
+        folders,
+        place: options,
+        home: options.home,
+      },
+      context,
+    ),
+  );
+  const owned = stack.move();
+  return { nodeId, services, [Symbol.asyncDispose]: () => owned.disposeAsync() };
+}

@@ -1,0 +1,141 @@
+/**
+ * Owns what every execution node serves, joined or local: its processes, its measurements, its ping and
+ * its tree, over the link.
+ */
+import type { NatsConnection } from "@nats-io/transport-node";
+import { rowOf } from "../../actors/control-plane/system-methods.ts";
+import { ProcessOpening, type StoreFacts } from "../../actors/process-run/opening.ts";
+import { startProcessService } from "../../actors/process-run/service.ts";
+import { processRuns } from "../../actors/process-run/state.ts";
+import { pinRoots } from "../../host/allowed-roots.ts";
+import { environmentForRuns } from "../../host/environment.ts";
+import { hostMeter } from "../../host/host-info.ts";
+import { SystemSpawner } from "../../host/spawner.ts";
+import type { NodeId, NodeKey } from "../../protocol/ids.ts";
+import { NODE_PING, NODE_TREE, type NodePing } from "../../protocol/node-link.ts";
+import { LEMON_VERSION } from "../../protocol/version.ts";
+import type { ActorRef, SupervisorRef, TreeNode } from "../../supervision/actor.ts";
+import type { NatsServerMessages } from "../../transport/nats-server/child-actor.ts";
+import { openReceiptStore } from "../../transport/receipts/open.ts";
+import { type RpcServer, serveRpc } from "../../transport/rpc/server.ts";
+import type { RoleContext } from "./context.ts";
+import type { NodeFolders } from "./home.ts";
+
+export interface NodeServicesOptions {
+  readonly parent: SupervisorRef;
+  readonly tree: () => TreeNode;
+  /** Where calls come in. */
+  readonly link: NatsConnection;
+  /** The account of the receipts. */
+  readonly store: NatsConnection;
+  /** The system account of the server that holds them: it proves that they are synced. */
+  readonly storeSystem: NatsConnection;
+  /** That server; null when it is not ours to restart. */
+  readonly server: ActorRef<NatsServerMessages> | null;
+  readonly nodeId: NodeId;
+  readonly nodeKey: NodeKey;
+  readonly generation: number;
+  /** What the controller's registry knows of the node's store. */
+  readonly registeredStore: { readonly id: string; readonly sequence: number } | null;
+  readonly folders: NodeFolders;
+  readonly place: { readonly cwd: string; readonly allowedRoots: readonly string[] };
+  /** `LEMON_HOME`: nothing below it is served, whatever the roots are. */
+  readonly home: string;
+}
+
+export interface NodeServices extends AsyncDisposable {
+  readonly rpc: RpcServer;
+  storeFacts(): Pick<StoreFacts, "storeId" | "storeSequence">;
+  /** Takes no more runs; lets those under way finish until `hurry`, then cancels them. */
+  drain(hurry: AbortSignal): Promise<void>;
+}
+
+/** A server that restarts checks its whole store first. */
+const RESTART = { deadlineMs: 60_000 } as const;
+
+export async function startNodeServices(
+  options: NodeServicesOptions,
+  context: RoleContext,
+): Promise<NodeServices> {
+  const { nodeId, nodeKey, generation, link, server, folders, place, registeredStore } = options;
+  const { clock, log } = context;
+  await using stack = new AsyncDisposableStack();
+
+  const roots = pinRoots({
+    roots: place.allowedRoots,
+    defaultCwd: place.cwd,
+    stateFolder: options.home,
+  });
+  stack.defer(() => roots.close());
+  const spawner = new SystemSpawner({ log, clock });
+  stack.defer(() => spawner.close());
+
+  const processes = new ProcessOpening({
+    clock,
+    log,
+    openStore: () =>
+      openReceiptStore({
+        kind: processRuns,
+        connection: options.store,
+        sys: options.storeSystem,
+        directory: folders.receipts,
+        generation,
+        clock,
+        log,
+        ...(registeredStore === null
+          ? {}
+          : {
+              expected: {
+                storeId: registeredStore.id,
+                witnessedSequence: registeredStore.sequence,
+              },
+            }),
+        ...(server === null
+          ? {}
+          : { restartServer: (serverId) => server.ask("restart", { serverId }, RESTART) }),
+      }),
+    startService: (receipts) =>
+      startProcessService(options.parent, {
+        nodeId,
+        generation,
+        receipts,
+        roots,
+        spawner,
+        environment: environmentForRuns(process.env),
+        clock,
+        log,
+      }),
+  });
+  stack.defer(() => processes.close());
+  await processes.begin();
+
+  const measure = hostMeter({ defaultCwd: place.cwd, lemonVersion: LEMON_VERSION, clock });
+  const ping = (): NodePing => ({ lemonVersion: LEMON_VERSION, ...processes.facts() });
+  const rpc = serveRpc({
+    connection: link,
+    nodeKey,
+    generation,
+    clock,
+    log,
+    handlers: {
+      [NODE_PING]: ping,
+      [NODE_TREE]: () => rowOf(options.tree()),
+      "node.host.info": () => measure(),
+      "node.process.run": (params) => processes.run(params),
+      "node.process.get": (params) => processes.get(params),
+      "node.process.cancel": (params) => processes.cancel(params),
+    },
+  });
+  stack.defer(() => rpc.stop());
+
+  const owned = stack.move();
+  return {
+    rpc,
+    storeFacts() {
+      const { storeId, storeSequence } = processes.facts();
+      return { storeId, storeSequence };
+    },
+    drain: (hurry) => processes.drain(hurry),
+    [Symbol.asyncDispose]: () => owned.disposeAsync(),
+  };
+}

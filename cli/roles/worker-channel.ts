@@ -1,0 +1,152 @@
+/**
+ * Owns a worker's `/ws` session with its controller: it opens the life's link, renews it, and hears
+ * when the life is over.
+ *
+ * 1. One life keeps one link key; opening again with it is a renewal, whatever was lost in between.
+ * 2. A renewed session token is stored before it is used, and used from the next connection on.
+ * 3. An end that only an operator can change is told once: `superseded`, `revoked`, `refused`.
+ */
+import type { Logger } from "pino";
+import { type Client, ConnectError, connect, type OpenSocket } from "../../client/index.ts";
+import type { CancelTimer, Clock } from "../../host/clock.ts";
+import { LemonError } from "../../protocol/errors.ts";
+import { NODE_CLOSE } from "../../protocol/methods/enrolment.ts";
+import type { InputOf, ResultOf } from "../../protocol/methods.ts";
+import type { Session } from "./enrol.ts";
+import { type Enrolment, storeEnrolment } from "./enrolment-file.ts";
+
+export type LinkOpening = ResultOf<"node.link.open">;
+export type WorkerEnd = "superseded" | "revoked" | "refused";
+
+/** A renewal that fails is tried again this much later, as long as the credentials hold, in ms. */
+const RENEWAL_RETRY_MS = 30_000;
+
+export interface WorkerChannelOptions {
+  readonly session: Session;
+  /** `LEMON_HOME`, where the session token is kept. */
+  readonly home: string;
+  readonly openSocket: OpenSocket;
+  readonly clock: Clock;
+  readonly log: Logger;
+  /** What the life says of itself with every opening. */
+  readonly opening: () => InputOf<"node.link.open">;
+  /** Fresh credentials after the first ones. */
+  readonly onRenewed: (opening: LinkOpening) => void;
+  readonly onEnd: (end: WorkerEnd) => void;
+  /** Gives up connecting for the first time. */
+  readonly signal: AbortSignal;
+}
+
+export interface WorkerChannel {
+  /** The first opening. */
+  readonly first: LinkOpening;
+  close(): void;
+}
+
+/** Resolves when the link is open. Errors: `node_superseded`, `node_revoked`, `unauthorized`, `aborted`. */
+export async function openWorkerChannel(options: WorkerChannelOptions): Promise<WorkerChannel> {
+  const channel = new Channel(options);
+  await channel.start();
+  return channel;
+}
+
+class Channel implements WorkerChannel {
+  readonly #options: WorkerChannelOptions;
+  #enrolment: Enrolment;
+  #token: string;
+  #client: Client | null = null;
+  #first: LinkOpening | null = null;
+  #cancelRenewal: CancelTimer = () => {};
+  #ended = false;
+
+  constructor(options: WorkerChannelOptions) {
+    this.#options = options;
+    this.#enrolment = options.session.enrolment;
+    this.#token = options.session.token;
+  }
+
+  get first(): LinkOpening {
+    if (this.#first === null) throw new LemonError("handshake_required");
+    return this.#first;
+  }
+
+  async start(): Promise<void> {
+    const { openSocket, signal } = this.#options;
+    const client = await connect({
+      url: this.#enrolment.controller,
+      token: () => this.#token,
+      clientId: `lemon-execution-node:${this.#enrolment.localName}`,
+      openSocket,
+      reconnect: true,
+      signal,
+    });
+    this.#client = client;
+    try {
+      if (client.hello.role !== "node" || client.hello.clientId !== this.#enrolment.nodeId) {
+        throw new LemonError("unauthorized", {
+          message: "The stored session is not that of this node; join again with --pair",
+        });
+      }
+      client.onClose(({ code }) => {
+        if (code === NODE_CLOSE.superseded.code) this.#end("superseded");
+        else if (code === NODE_CLOSE.revoked.code) this.#end("revoked");
+      });
+      this.#first = await this.#open(client);
+    } catch (failure) {
+      this.close();
+      throw failure;
+    }
+    client.onReconnect(() => void this.#renew());
+    void client.ended.then((error) => {
+      if (error instanceof ConnectError && error.reason === "refused") this.#end("refused");
+    });
+  }
+
+  close(): void {
+    this.#ended = true;
+    this.#cancelRenewal();
+    this.#client?.close();
+  }
+
+  async #open(client: Client): Promise<LinkOpening> {
+    const { clock, home, opening } = this.#options;
+    const opened = await client.call("node.link.open", opening());
+    this.#enrolment = {
+      ...this.#enrolment,
+      nodeName: opened.nodeName,
+      token: opened.sessionToken,
+      storedAtMs: clock.nowMs(),
+    };
+    await storeEnrolment(home, this.#enrolment);
+    this.#token = opened.sessionToken;
+    this.#cancelRenewal();
+    const halfLifeMs = (opened.linkExpiresAtMs - clock.nowMs()) / 2;
+    this.#cancelRenewal = clock.after(halfLifeMs, () => void this.#renew());
+    return opened;
+  }
+
+  async #renew(): Promise<void> {
+    const client = this.#client;
+    if (this.#ended || client === null) return;
+    try {
+      const opened = await this.#open(client);
+      if (!this.#ended) this.#options.onRenewed(opened);
+    } catch (failure) {
+      if (this.#ended) return;
+      const code = failure instanceof LemonError ? failure.code : "internal_error";
+      if (code === "node_superseded") this.#end("superseded");
+      else if (code === "node_revoked" || code === "node_not_found") this.#end("revoked");
+      else {
+        this.#options.log.warn({ code }, "the link's credentials are not renewed yet");
+        this.#cancelRenewal();
+        this.#cancelRenewal = this.#options.clock.after(RENEWAL_RETRY_MS, () => void this.#renew());
+      }
+    }
+  }
+
+  #end(end: WorkerEnd): void {
+    if (this.#ended) return;
+    this.close();
+    this.#options.onEnd(end);
+  }
+}
