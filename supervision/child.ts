@@ -39,7 +39,7 @@ export interface Child {
   halt(): Promise<void>;
   /** Ends the life now: what still runs in it is abandoned. */
   kill(): void;
-  /** Never to live again, nor any below it. */
+  /** Never to live again, nor any below it; a life it still has is to be ended by `halt`. */
   discard(): void;
   describe(restarts: RestartCount): TreeNode;
 }

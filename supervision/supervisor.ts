@@ -44,19 +44,19 @@ export class Supervisor implements SupervisorRef, Child, Parent, Family {
   #state: "down" | "starting" | "running" | "stopping" = "down";
   #born = false;
   #discarded = false;
+  readonly #watchers = new Watchers();
   #lastDeath: Death | null = null;
   #lastCrash: string | null = null;
 
   // --- of the present life ------------------------------------------------------------------------
   #nursery: Nursery | null = null;
   #plan: RestartPlan;
-  #watchers = new Watchers();
   #startedAtMs: number | null = null;
   #upSinceMs: number | null = null;
   #uptimeMs = 0;
   #ending: Promise<void> | null = null;
   #endOrdered = false;
-  /** Children are not given their time to stop any more. */
+  /** It was told to abandon what does not stop. */
   #hurried = false;
 
   constructor(spec: SupervisorSpec, parent: Parent, order: number) {
@@ -142,7 +142,6 @@ export class Supervisor implements SupervisorRef, Child, Parent, Family {
 
   retire(child: Child): Promise<void> {
     child.discard();
-    this.#plan.forget(child);
     if (child.alive) return child.halt();
     this.#remove(child);
     return Promise.resolve();
@@ -236,7 +235,10 @@ export class Supervisor implements SupervisorRef, Child, Parent, Family {
 
   discard(): void {
     this.#discarded = true;
-    if (!this.alive) this.#discardChildren();
+    // Those of a life that is still ending are discarded with it, when its end is told.
+    if (this.alive) return;
+    for (const child of this.#children.values()) child.discard();
+    this.#children.clear();
   }
 
   describe(): TreeNode {
@@ -291,44 +293,29 @@ export class Supervisor implements SupervisorRef, Child, Parent, Family {
   }
 
   async #stopChildren(): Promise<void> {
-    const stopOne = (child: Child): Promise<void> => {
-      const stopped = child.halt();
-      if (this.#hurried) child.kill();
-      return stopped;
-    };
     if (this.#spec.stopOrder === "together") {
-      await Promise.all(this.#reversed().map(stopOne));
+      await Promise.all(this.#reversed().map((child) => child.halt()));
     } else {
-      for (const child of this.#reversed()) await stopOne(child);
+      for (const child of this.#reversed()) await child.halt();
     }
   }
 
   #finish(reason: Death["reason"], code: string | null): void {
     const { log } = this.kernel;
-    const watchers = this.#watchers;
     const abandoned = this.#hurried && reason === "shutdown";
     const death: Death = { path: this.path, reason: abandoned ? "killed" : reason, code };
     this.#state = "down";
     this.#ending = null;
-    this.#watchers = new Watchers();
     this.#startedAtMs = null;
     this.#upSinceMs = null;
     this.#nursery?.close();
     this.#nursery = null;
     this.#lastDeath = death;
     if (reason === "crash") this.#lastCrash = code;
-    // Whoever waits for a child that never came up is told; the next life has nothing to do with it.
-    for (const child of this.#reversed()) if (!child.born) this.#remove(child);
-    if (this.#discarded) this.#discardChildren();
     log.debug({ actor: this.path, reason: death.reason, code }, "supervisor ended");
     const end = { death, uptimeMs: this.#uptimeMs, ordered: this.#endOrdered };
     this.#parent.childEnded(this, end);
-    watchers.tell(death, log);
-  }
-
-  #discardChildren(): void {
-    for (const child of this.#children.values()) child.discard();
-    this.#children.clear();
+    this.#watchers.tell(death, log);
   }
 }
 

@@ -527,6 +527,49 @@ describe("a life of an actor", () => {
       expect(heard).to.deep.equal([]);
     });
 
+    it("takes no news any more while it ends", async () => {
+      const other = await system.root.startActor(doer());
+      await system.root.startActor(
+        doer({
+          id: "watcher",
+          start: ({ watch, end }) => {
+            watch(other, () => {});
+            end();
+            return { handlers: { do: () => {} }, stop: () => new Promise(() => {}) };
+          },
+        }),
+      );
+      await other.stop();
+      await settle();
+      expect(system.snapshot().children[0]).to.include({ state: "stopping", mailboxDepth: 0 });
+    });
+
+    it("stops watching when it ends, and once more does no harm", async () => {
+      let watching = 0;
+      const other = {
+        watch: () => {
+          watching += 1;
+          return () => {
+            watching -= 1;
+          };
+        },
+      };
+      let unwatch = (): void => {};
+      const ref = await system.root.startActor(
+        doer({
+          start: ({ watch }) => {
+            unwatch = watch(other, () => {});
+            watch(other, () => {});
+            return { handlers: { do: () => {} } };
+          },
+        }),
+      );
+      unwatch();
+      expect(watching).to.equal(1);
+      await ref.stop();
+      expect(watching).to.equal(0);
+    });
+
     it("crashes when what it does about it throws", async () => {
       const other = await system.root.startActor(doer());
       const ref = await system.root.startActor(

@@ -99,6 +99,8 @@ describe("a message to an actor", () => {
         return { handlers: { note: (n) => void seen.push(n) } };
       },
     });
+    await settle();
+    expect(seen).to.deep.equal([1]);
     await ref.ask("note", 2, soon);
     expect(seen).to.deep.equal([1, 2]);
   });

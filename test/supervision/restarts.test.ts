@@ -174,18 +174,19 @@ describe("a supervisor", () => {
       const supervisor = await system.root.startSupervisor(
         supervisorSpec("s", { backoff: { firstMs: 100, maxMs: 1_000, resetAfterMs: 500 } }),
       );
-      let crashLife = (): void => {};
       await supervisor.startActor<Worker>({
         ...worker("a"),
         start: (context) => {
-          crashLife = () => context.crash(new TypeError("a secret"));
+          contexts.set("a", context);
           events.push("a up");
           return { handlers: { ping: () => "a" }, stop: () => new Promise(() => {}) };
         },
       });
-      for (const delayMs of [100, 200, 400]) {
+      for (const delayMs of [100, 200, 400, 800]) {
         news();
-        crashLife();
+        // Either way its end takes until the deadline, longer than a life that would put the delay back.
+        if (delayMs > 200) contexts.get("a")?.end();
+        else await crash("a");
         await system.clock.advance(1_000 + delayMs - 1);
         expect(news(), `before ${delayMs}`).to.deep.equal([]);
         await system.clock.advance(1);
@@ -435,6 +436,46 @@ describe("a supervisor", () => {
       expect(news()).to.deep.equal(["b up"]);
     });
 
+    it("starts no more of its children when it is stopped meanwhile", async () => {
+      const { inner, hold } = await fragile(system.root, 0);
+      await start(inner, "b");
+      const held = gate();
+      hold.start = held.promise;
+      await crash("a");
+      await system.clock.advance(100);
+      news();
+      const stopped = inner.stop();
+      held.resolve();
+      await stopped;
+      await settle();
+      expect(news()).to.deep.equal(["a up", "a down"]);
+      expect(stateOf("/test/inner")).to.equal("not there");
+    });
+
+    it("waits longer each time, and from the first again after a long life, like any child", async () => {
+      const outer = await system.root.startSupervisor(
+        supervisorSpec("outer", { intensity: { restarts: 100, windowMs: 1_000 } }),
+      );
+      const { inner } = await fragile(outer, 0);
+      let heard = 0;
+      inner.watch(() => {
+        heard += 1;
+      });
+      for (const delayMs of [100, 200, 400]) {
+        news();
+        await crash("a");
+        await system.clock.advance(delayMs - 1);
+        expect(news(), `before ${delayMs}`).to.deep.equal(["a down"]);
+        await system.clock.advance(1);
+        expect(news(), `after ${delayMs}`).to.deep.equal(["a up"]);
+      }
+      await system.clock.advance(10_000);
+      await crash("a");
+      await system.clock.advance(100);
+      expect(news()).to.deep.equal(["a down", "a up"]);
+      expect(heard, "a watch is for one life").to.equal(1);
+    });
+
     it("holds up those that depend on it until it has really ended when it does not come up", async () => {
       const outer = await system.root.startSupervisor(
         supervisorSpec("outer", { strategy: "rest_for_one" }),
@@ -576,6 +617,44 @@ describe("a supervisor", () => {
       expect(system.snapshot().children[0]).to.include({ restartsInWindow: 2 });
     });
 
+    it("reaches further back when an earlier child fails while a later one takes its time to stop", async () => {
+      const supervisor = await system.root.startSupervisor(
+        supervisorSpec("s", { strategy: "rest_for_one" }),
+      );
+      await start(supervisor, "a", "b");
+      const held = gate();
+      await supervisor.startActor<Worker>({
+        ...worker("slow"),
+        start: () => {
+          events.push("slow up");
+          return { handlers: { ping: () => "slow" }, stop: () => held.promise };
+        },
+      });
+      await crash("b");
+      await system.clock.advance(500);
+      await crash("a");
+      news();
+      held.resolve();
+      await system.clock.advance(99);
+      expect(news()).to.deep.equal([]);
+      await system.clock.advance(1);
+      expect(news()).to.deep.equal(["a up", "b up", "slow up"]);
+    });
+
+    it("starts nothing when a failure and the end of the supervisor come at once", async () => {
+      const supervisor = await system.root.startSupervisor(
+        supervisorSpec("s", { strategy: "rest_for_one" }),
+      );
+      await start(supervisor, "a", "b");
+      await crash("b");
+      news();
+      contexts.get("a")?.crash(new TypeError("a secret"));
+      await supervisor.stop();
+      await settle();
+      expect(system.clock.pending).to.equal(0);
+      expect(news()).to.deep.equal(["a down"]);
+    });
+
     it("begins again from the child that does not come up, and leaves those before it in peace", async () => {
       await group();
       broken.add("c");
@@ -691,7 +770,9 @@ describe("a supervisor", () => {
       await start(supervisor, "a");
       await crash("a");
       const late = codeOfRejection(supervisor.startActor(worker("late")));
+      await settle();
       await supervisor.stop();
+      expect(system.clock.pending).to.equal(0);
       expect(await late).to.equal("actor_unavailable");
       expect(news()).to.deep.equal(["a up", "a down"]);
     });

@@ -144,6 +144,7 @@ describe("the shutdown of a system", () => {
     await system.clock.advance(1_000);
     void system.shutdown({ withinMs: 60_000 });
     void system.shutdown({ withinMs: 500 });
+    void system.shutdown({ withinMs: 60_000 });
     await system.clock.advance(499);
     expect(down.settled).to.equal(false);
     await system.clock.advance(1);
@@ -221,6 +222,27 @@ describe("the shutdown of a system", () => {
     expect(stopped).to.deep.equal(["b crash", "a", "a"]);
   });
 
+  it("does not restart a child that crashes while the others are being stopped", async () => {
+    let starts = 0;
+    let crash = (): void => {};
+    await system.root.startActor(
+      idle("a", {
+        start: (context) => {
+          starts += 1;
+          crash = () => context.crash(new Error("a secret"));
+          return behaviour("a");
+        },
+      }),
+    );
+    await hung(system.root, "hangs");
+    const down = system.shutdown();
+    crash();
+    await system.clock.advance(1_000);
+    await down;
+    expect(stopped).to.deep.equal(["a crash", "hangs killed"]);
+    expect(starts).to.equal(1);
+  });
+
   it("does not turn a supervisor that is just giving up into an orderly end", async () => {
     system = testSystem({ root: { intensity: { restarts: 0, windowMs: 1_000 } } });
     await hung(system.root, "hangs");
@@ -235,8 +257,8 @@ describe("the shutdown of a system", () => {
     );
     crash();
     await settle();
-    const down = system.shutdown();
-    await system.clock.advance(1_000);
+    const down = system.shutdown({ withinMs: 500 });
+    await system.clock.advance(500);
     await down;
     expect(await system.ended).to.deep.equal({
       path: "/test",
