@@ -1,5 +1,6 @@
 /** Owns what controller and worker say on the node link besides the `/ws` methods that are passed on. */
 import { z } from "zod";
+import { lemonVersion } from "./methods/enrolment.ts";
 
 const count = z.int().nonnegative();
 
@@ -8,7 +9,7 @@ export const NODE_PING = "node.ping";
 
 /** Small live facts about a worker life. */
 export const nodePing = z.object({
-  lemonVersion: z.string().max(64),
+  lemonVersion,
   /** Spent process ids, of the limit; null while the receipt store is not open. */
   receipts: z.object({ retained: count, limit: count }).nullable(),
   /** `ready`, or the classification that keeps the worker from admitting work. */

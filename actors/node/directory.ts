@@ -6,7 +6,7 @@
  * 2. A node being removed is found by its id alone, so that a removal can be repeated.
  */
 import { LemonError } from "../../protocol/errors.ts";
-import type { NodeId } from "../../protocol/ids.ts";
+import type { NodeId, NodeKey } from "../../protocol/ids.ts";
 import { nodeName } from "../../protocol/methods/nodes.ts";
 import type { NodeRecord } from "./record.ts";
 
@@ -36,6 +36,14 @@ export class Directory {
   find(nodeId: string): NodeRecord | null {
     const record = this.#records.get(nodeId);
     return record === undefined || record.removing ? null : record;
+  }
+
+  /** The one whose account on the hub this is. */
+  ofAccount(account: NodeKey): NodeRecord | null {
+    for (const record of this.#records.values()) {
+      if (record.nodeKey === account && !record.removing) return record;
+    }
+    return null;
   }
 
   /** By its exact durable id, also while it is being removed. */

@@ -9,7 +9,7 @@ import type { Directory } from "./directory.ts";
 import type { Fleet } from "./fleet.ts";
 import type { LiveNode } from "./node.ts";
 import type { NodeRecord } from "./record.ts";
-import { redactedMap } from "./redaction.ts";
+import { redacted, redactedMap } from "./redaction.ts";
 import type { RegistryProtocol } from "./registry.ts";
 import type { EndSessions } from "./sessions.ts";
 
@@ -105,7 +105,10 @@ export function fleetMethods(options: FleetMethodsOptions): MethodHandlers<Fleet
         caller: caller.connectionId,
       });
       const read = nodeHostInfo.result.safeParse(answer);
-      if (!read.success) throw new LemonError("invalid_remote_payload", { retrySafe: true });
+      if (!read.success) {
+        const harmless = { retrySafe: true, mutationMayHaveApplied: false };
+        throw new LemonError("invalid_remote_payload", harmless);
+      }
       return read.data;
     },
   };
@@ -119,11 +122,21 @@ function row(record: NodeRecord, live: LiveNode): NodeRow {
     nodeId,
     name,
     type,
-    capabilities: redactedMap(life?.capabilities ?? record.capabilities),
+    capabilities: shownCapabilities(life?.capabilities ?? record.capabilities),
     status: live.status,
     pairedAtMs,
     lastSeenMs: live.lastSeenMs ?? record.lastSeenMs,
   };
+}
+
+/** Their names are methods and features, so a descriptor is shown whatever its name. */
+function shownCapabilities(capabilities: NodeRecord["capabilities"]): NodeRow["capabilities"] {
+  return Object.fromEntries(
+    Object.entries(capabilities).map(([name, declared]) => [
+      name,
+      typeof declared === "string" ? redactedMap({ [name]: declared })[name] : redacted(declared),
+    ]),
+  );
 }
 
 function metadata(

@@ -65,9 +65,14 @@ export class Fleet {
     return await actor.ask("open", { opening, session }, CHANGE_DEADLINE);
   }
 
+  /** Errors: those of the node actor's `call`, and of asking it. A read never has applied anything. */
   async call(nodeId: NodeId, call: NodeCall): Promise<unknown> {
     const actor = await this.#actor(nodeId);
-    return await actor.ask("call", call, { deadlineMs: call.deadlineMs + AWAIT_GRACE_MS });
+    try {
+      return await actor.ask("call", call, { deadlineMs: call.deadlineMs + AWAIT_GRACE_MS });
+    } catch (error) {
+      throw call.mutation || !(error instanceof LemonError) ? error : failedRead(error);
+    }
   }
 
   async revoke(nodeId: NodeId): Promise<void> {
@@ -96,8 +101,8 @@ export class Fleet {
   /** What the hub sees; of no account of ours, it is dropped. */
   linkEvent(event: LinkEvent): void {
     const account = event.type === "shared" ? event.account : event.connection.account;
-    const record = this.#options.directory.all().find(({ nodeKey }) => nodeKey === account);
-    if (record === undefined) return;
+    const record = this.#options.directory.ofAccount(account);
+    if (record === null) return;
     const tell = (actor: ActorRef<NodeProtocol>): void => actor.tell("linkEvent", event);
     // An actor that is down asks the hub itself when it is back.
     this.#actors
@@ -116,7 +121,8 @@ export class Fleet {
   #actor(nodeId: NodeId): Promise<ActorRef<NodeProtocol>> {
     const known = this.#actors.get(nodeId);
     if (known !== undefined) return known;
-    const { supervisor } = this.#options;
+    const { supervisor, directory } = this.#options;
+    if (directory.known(nodeId) === null) return Promise.reject(new LemonError("node_not_found"));
     const onLive = (live: LiveNode): void => void this.#live.set(nodeId, live);
     const started = supervisor.startActor(nodeSpec({ ...this.#options, nodeId, onLive }));
     this.#actors.set(nodeId, started);
@@ -135,7 +141,16 @@ export class Fleet {
     const { directory, accounts } = this.#options;
     const records: NodeRecord[] = [...directory.all(), ...directory.removing()];
     const named = new Set<NodeKey | null>(records.flatMap((r) => [r.nodeKey, r.storeKey]));
-    for (const account of accounts.nodes().filter((key) => !named.has(key))) {
+    const orphans = accounts.nodes().filter((key) => !named.has(key));
+    if (records.length === 0 && orphans.length > 0) {
+      // An account is made for a record that stands. Without any it is the records that are missing.
+      this.#options.log.warn(
+        { accounts: orphans.length },
+        "there are accounts, and no node at all",
+      );
+      return;
+    }
+    for (const account of orphans) {
       await this.#try("an account without a node is not removed yet", () =>
         accounts.remove(account),
       );
@@ -151,4 +166,12 @@ export class Fleet {
       this.#options.log.warn({ code: error.code }, failed);
     }
   }
+}
+
+/** Whatever went wrong with a read, it may be sent again. */
+function failedRead(error: LemonError): LemonError {
+  if (!error.mutationMayHaveApplied) return error;
+  const { code, message, wire, details } = error;
+  const harmless = { retrySafe: true, mutationMayHaveApplied: false };
+  return new LemonError(code, { message, wire, details, cause: error, ...harmless });
 }

@@ -84,6 +84,7 @@ class Node {
   readonly #options: NodeOptions;
   readonly #clock: Clock;
   readonly #log: Logger;
+  readonly #crash: (error: unknown) => void;
   readonly #turns = new Turns();
   readonly #presence: Presence;
   readonly #link: WorkerLink;
@@ -93,8 +94,9 @@ class Node {
   #lastPing: NodePing | null = null;
   #writtenAtMs: number;
 
-  constructor(options: NodeOptions, { clock, log }: ActorContext<NodeProtocol>) {
+  constructor(options: NodeOptions, { clock, log, crash }: ActorContext<NodeProtocol>) {
     this.#options = options;
+    this.#crash = crash;
     this.#clock = clock;
     this.#log = log;
     this.#writtenAtMs = clock.monotonicMs();
@@ -115,7 +117,7 @@ class Node {
     options.onLive({ status: "offline", lastSeenMs: null, ping: null });
     if (this.#record?.life) this.#presence.begin("unknown");
     // A crash may have come between a retirement and its cut.
-    void this.#turns.take(() => this.#link.cutRetired()).catch(() => undefined);
+    this.#inBackground(() => this.#link.cutRetired());
   }
 
   readonly behaviour: Behaviour<NodeProtocol> = {
@@ -170,9 +172,14 @@ class Node {
       this.#presence.answered();
       return answer;
     } catch (error) {
+      if (!(error instanceof LemonError) || error.mutationMayHaveApplied) throw error;
       // Nobody took it: whoever asks next is told so at once.
-      if (error instanceof LemonError && error.code === "node_offline") this.#presence.gone();
-      throw error;
+      if (error.code === "node_offline") this.#presence.gone();
+      if (error.code !== "node_superseded") throw error;
+      throw new LemonError("node_offline", {
+        message: "The node changes its worker just now; nothing was delivered",
+        cause: error,
+      });
     }
   }
 
@@ -198,7 +205,7 @@ class Node {
     if (event.type === "shared") {
       if (event.userKey !== linkKey) return;
       this.#log.warn("a worker's link credentials are in other hands; the life is ended");
-      void this.#turns.take(() => this.#link.retire(linkKey)).catch(() => undefined);
+      this.#inBackground(() => this.#link.retire(linkKey));
     } else if (event.connection.userKey !== linkKey) {
       // The link of an earlier life says nothing about this one.
     } else if (event.type === "connected") {
@@ -207,6 +214,17 @@ class Node {
       this.#presence.gone();
       this.#settleCalls();
     }
+  }
+
+  /** Work that nobody waits for. What it leaves undone, the next change of credentials does first. */
+  #inBackground(work: () => Promise<void>): void {
+    this.#turns.take(work).catch((error: unknown) => {
+      if (error instanceof LemonError) {
+        this.#log.warn({ code: error.code }, "a change of credentials is not complete yet");
+      } else {
+        this.#crash(error);
+      }
+    });
   }
 
   #settleCalls(): void {

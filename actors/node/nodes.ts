@@ -8,6 +8,7 @@
  */
 import { randomUUID } from "node:crypto";
 import type { Logger } from "pino";
+import { LemonError } from "../../protocol/errors.ts";
 import type { NodeId } from "../../protocol/ids.ts";
 import { NODE_CLOSE } from "../../protocol/methods/enrolment.ts";
 import { nodeName } from "../../protocol/methods/nodes.ts";
@@ -114,7 +115,9 @@ export async function openNodes(options: NodesOptions): Promise<Nodes> {
       identify: (token) => registry.ask("identify", { token }, REGISTRY_DEADLINE),
     },
     linkEvent: (event) => fleet.linkEvent(event),
-    async enrolLocal({ name }) {
+    async enrolLocal({ name: asked }) {
+      const name = nodeName.safeParse(asked);
+      if (!name.success) throw new LemonError("invalid_params");
       const known = directory.all().find(({ local }) => local);
       const record =
         known ??
@@ -123,7 +126,7 @@ export async function openNodes(options: NodesOptions): Promise<Nodes> {
           {
             enrolment: {
               nodeId: randomUUID() as NodeId,
-              name: nodeName.parse(name),
+              name: name.data,
               type: LOCAL_TYPE,
               capabilities: {},
               recoveryHash: null,

@@ -12,9 +12,9 @@ import type { NodeId } from "../../protocol/ids.ts";
 import type { NodeRecord } from "./record.ts";
 import { type Secrets, sha256 } from "./secrets.ts";
 
-export const PAIRING_TTL_MS = 300_000;
-export const CHALLENGE_TTL_MS = 60_000;
-export const MAX_WAITING = 1_000;
+const PAIRING_TTL_MS = 300_000;
+const CHALLENGE_TTL_MS = 60_000;
+const MAX_WAITING = 1_000;
 const MAX_ENTRIES = 2 * MAX_WAITING;
 /** How long after its end a request is remembered, so that `verify` can say that it expired. */
 const REMEMBERED_MS = PAIRING_TTL_MS;
@@ -38,7 +38,8 @@ export type Claim =
 
 export interface Challenge {
   readonly hash: string;
-  readonly expiresAtMs: number;
+  /** On the monotonic clock. */
+  readonly endsAtMs: number;
 }
 
 export interface Entry {
@@ -46,9 +47,12 @@ export interface Entry {
   readonly claim: Claim;
   nodeId: NodeId;
   status: "pending" | "approved" | "rejected";
-  /** How often the node had been cut off when the request was approved. */
+  /** Of the node when the request was approved: what is granted again must still be that. */
   revocations: number;
+  recoveryHash: string | null;
   challenge: Challenge | null;
+  /** On the monotonic clock: the wall clock may jump. */
+  readonly endsAtMs: number;
 }
 
 export class PairingBook {
@@ -89,6 +93,8 @@ export class PairingBook {
       nodeId,
       status: "pending",
       revocations: 0,
+      recoveryHash: null,
+      endsAtMs: this.#clock.monotonicMs() + PAIRING_TTL_MS,
       challenge: null,
     };
     this.#entries.set(request.pairingId, entry);
@@ -113,17 +119,17 @@ export class PairingBook {
     return this.#byCode.get(sha256(code)) ?? null;
   }
 
-  isOver({ request }: Entry): boolean {
-    return request.expiresAtMs <= this.#clock.nowMs();
+  isOver({ endsAtMs }: Entry): boolean {
+    return endsAtMs <= this.#clock.monotonicMs();
   }
 
   /** A challenge given out before is void. */
   giveChallenge(entry: Entry): { readonly challenge: string; readonly expiresAtMs: number } {
     this.#dropChallenge(entry);
     const challenge = this.#secrets.token();
-    const expiresAtMs = this.#clock.nowMs() + CHALLENGE_TTL_MS;
-    this.putBack(entry, { hash: sha256(challenge), expiresAtMs });
-    return { challenge, expiresAtMs };
+    const endsAtMs = this.#clock.monotonicMs() + CHALLENGE_TTL_MS;
+    this.putBack(entry, { hash: sha256(challenge), endsAtMs });
+    return { challenge, expiresAtMs: this.#clock.nowMs() + CHALLENGE_TTL_MS };
   }
 
   /** Takes it for good, expired or not; null when it is none of ours. */
@@ -135,7 +141,7 @@ export class PairingBook {
     const taken = entry?.challenge ?? null;
     if (entry === undefined || taken === null) return null;
     this.#dropChallenge(entry);
-    return { entry, taken, expired: taken.expiresAtMs <= this.#clock.nowMs() };
+    return { entry, taken, expired: taken.endsAtMs <= this.#clock.monotonicMs() };
   }
 
   putBack(entry: Entry, challenge: Challenge): void {
@@ -145,18 +151,18 @@ export class PairingBook {
 
   /** The nodes whose machine may still come with its challenge. */
   heldNodes(): Set<string> {
-    const nowMs = this.#clock.nowMs();
+    const nowMs = this.#clock.monotonicMs();
     const held = new Set<string>();
     for (const { challenge, nodeId } of this.#entries.values()) {
-      if (challenge !== null && challenge.expiresAtMs > nowMs) held.add(nodeId);
+      if (challenge !== null && challenge.endsAtMs > nowMs) held.add(nodeId);
     }
     return held;
   }
 
   #sweep(): void {
-    const nowMs = this.#clock.nowMs();
+    const nowMs = this.#clock.monotonicMs();
     for (const entry of this.#entries.values()) {
-      if (entry.request.expiresAtMs + REMEMBERED_MS > nowMs) return;
+      if (entry.endsAtMs + REMEMBERED_MS > nowMs) return;
       this.#forget(entry);
     }
   }

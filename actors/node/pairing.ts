@@ -20,7 +20,7 @@ import { type Secrets, sameHash, sha256 } from "./secrets.ts";
 /** One change of the registry, with the reading back that a silent store needs. */
 const REGISTRY_DEADLINE = { deadlineMs: 20_000 } as const;
 
-export interface Approval {
+interface Approval {
   readonly request: PairingRequest;
   readonly nodeId: NodeId;
   /** Given out once; null when the node came back by it, or when it was given out before. */
@@ -139,12 +139,14 @@ function handlers(
     return { record, recoveryToken };
   };
 
-  /** What was approved before the node was cut off does not bring it back. */
+  /** What was approved before the node was cut off, or passed to another machine, is void. */
   const grantAgain = (
     entry: Entry,
   ): { readonly record: NodeRecord; readonly recoveryToken: null } => {
     const record = paired(entry.nodeId);
     if (record.revocations !== entry.revocations) throw new LemonError("node_revoked");
+    // Another pairing took the node over since: it is not this request's any more.
+    if (record.recoveryHash !== entry.recoveryHash) throw new LemonError("pairing_not_pending");
     return { record, recoveryToken: null };
   };
 
@@ -160,6 +162,7 @@ function handlers(
       const { record, recoveryToken } = again ? grantAgain(entry) : await grant(entry);
       entry.nodeId = record.nodeId;
       entry.revocations = record.revocations;
+      entry.recoveryHash = record.recoveryHash;
       entry.status = "approved";
       const { challenge, expiresAtMs } = book.giveChallenge(entry);
       return {

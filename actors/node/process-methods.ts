@@ -8,7 +8,7 @@
  * 3. What may have happened is said with the id and the read that settles it, and is never tried again
  *    here. A failed read is an error, never an absence.
  */
-import { type ErrorDetails, LemonError } from "../../protocol/errors.ts";
+import { LemonError } from "../../protocol/errors.ts";
 import type { ConnectionId, NodeId, ProcessId } from "../../protocol/ids.ts";
 import {
   nodeProcessCancel,
@@ -41,6 +41,8 @@ const RECEIPT_OVERHEAD_BYTES = 1_024;
 interface Asked {
   readonly method: ProcessMethod;
   readonly mutation: boolean;
+  /** Whether the same call may be repeated after a lost answer. */
+  readonly retrySafe: boolean;
   readonly params: ProcessRunRequest | ProcessIdRequest;
   readonly deadlineMs: number;
   /** The most that stdout and stderr may hold together. */
@@ -70,7 +72,7 @@ export function processMethods(options: ProcessMethodsOptions): MethodHandlers<P
       return readReceipt(answer, about, asked);
     } catch (error) {
       if (!(error instanceof LemonError)) throw error;
-      throw mutation ? failedMutation(error, about) : failedRead(error, about);
+      throw failed(error, about, asked);
     }
   };
 
@@ -81,6 +83,7 @@ export function processMethods(options: ProcessMethodsOptions): MethodHandlers<P
         await ask(nodeId, {
           method: nodeProcessRun.name,
           mutation: true,
+          retrySafe: nodeProcessRun.retrySafe,
           params: { ...fields, stdin: Buffer.from(stdinBase64, "base64") },
           deadlineMs: nodeProcessRun.deadlineMs(params),
           outputBytes: fields.maxOutputBytes,
@@ -94,6 +97,7 @@ export function processMethods(options: ProcessMethodsOptions): MethodHandlers<P
         await ask(params.nodeId, {
           method: nodeProcessGet.name,
           mutation: false,
+          retrySafe: nodeProcessGet.retrySafe,
           params: { processId: params.processId },
           deadlineMs: nodeProcessGet.deadlineMs(params),
           outputBytes: PROCESS_BOUNDS.outputBytes.max,
@@ -106,6 +110,7 @@ export function processMethods(options: ProcessMethodsOptions): MethodHandlers<P
         await ask(params.nodeId, {
           method: nodeProcessCancel.name,
           mutation: true,
+          retrySafe: nodeProcessCancel.retrySafe,
           params: { processId: params.processId },
           deadlineMs: nodeProcessCancel.deadlineMs(params),
           outputBytes: PROCESS_BOUNDS.outputBytes.max,
@@ -172,45 +177,22 @@ function base64(bytes: Uint8Array | null): string | null {
 }
 
 /** The ids are the caller's own: they go back to it so that it can ask what became of them. */
-function withIds(error: LemonError, about: About): ErrorDetails {
-  return { ...error.details, nodeId: about.nodeId, processId: about.processId };
-}
-
-function failedMutation(error: LemonError, about: About): LemonError {
+function failed(error: LemonError, about: About, asked: Asked): LemonError {
   const { code, wire, message, retrySafe, mutationMayHaveApplied } = error;
-  const details = withIds(error, about);
+  const details = { ...error.details, ...about };
   if (!mutationMayHaveApplied) {
-    return new LemonError(code, {
-      message,
-      wire,
-      retrySafe,
-      mutationMayHaveApplied: false,
-      details,
-      cause: error,
-    });
+    const known = { message, wire, retrySafe, mutationMayHaveApplied, details, cause: error };
+    return new LemonError(code, known);
   }
   // A node that tells what went wrong keeps its word for it; silence has one name.
-  const known = code === "process_stop_failed";
-  const settle = `read process ${about.processId} on node ${about.nodeId} with node.process.get before anything else`;
-  return new LemonError(known ? code : "process_outcome_unknown", {
-    message: known ? `${message}; ${settle}` : `The outcome is unknown; ${settle}`,
+  const told = code === "process_stop_failed";
+  const settle = `read process ${about.processId} on node ${about.nodeId} with node.process.get`;
+  return new LemonError(told ? code : "process_outcome_unknown", {
+    message: `${told ? message : "The outcome is unknown"}; ${settle}${asked.retrySafe ? "" : " before anything else"}`,
     wire: wire === "TIMEOUT" ? "TIMEOUT" : "UNAVAILABLE",
-    retrySafe: false,
+    retrySafe: asked.retrySafe,
     mutationMayHaveApplied: true,
     details,
-    cause: error,
-  });
-}
-
-/** It changed nothing, and it is no word about whether the receipt exists. */
-function failedRead(error: LemonError, about: About): LemonError {
-  const { code, wire, message, retrySafe, mutationMayHaveApplied } = error;
-  return new LemonError(code, {
-    message,
-    wire,
-    retrySafe: retrySafe || mutationMayHaveApplied,
-    mutationMayHaveApplied: false,
-    details: withIds(error, about),
     cause: error,
   });
 }

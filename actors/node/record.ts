@@ -88,7 +88,6 @@ export const nodeRecord = z.strictObject({
   store: z.strictObject({ id: z.string(), sequence: count }).nullable(),
 });
 export type NodeRecord = Readonly<z.infer<typeof nodeRecord>>;
-export type WorkerLife = Readonly<z.infer<typeof life>>;
 
 export interface Enrolment {
   readonly nodeId: NodeId;

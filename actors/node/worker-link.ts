@@ -19,7 +19,7 @@ import type { RegistryProtocol } from "./registry.ts";
 import { type Secrets, sha256 } from "./secrets.ts";
 
 /** How long a worker's NATS credentials hold; it renews them at half of it. */
-export const LINK_TTL_MS = 3_600_000;
+const LINK_TTL_MS = 3_600_000;
 const REGISTRY_DEADLINE = { deadlineMs: 20_000 } as const;
 type CloseWord = (typeof NODE_CLOSE)[keyof typeof NODE_CLOSE];
 

@@ -28,6 +28,16 @@ export const capabilities = z
     (declared) => JSON.stringify(declared).length <= CAPABILITIES_MAX_CHARS,
     `must be at most ${CAPABILITIES_MAX_CHARS} characters of JSON`,
   );
+/** A version as a peer names it: it is shown on terminals. */
+export const lemonVersion = z
+  .string()
+  .regex(/^[\x20-\x7e]{1,64}$/, "must be 1 to 64 printable characters");
+const nodeType = z
+  .string()
+  .trim()
+  .min(1, "must not be empty")
+  .max(128, "must be at most 128 characters")
+  .regex(/^[^\p{C}]*$/u, "must not contain control characters");
 const shortText = z.string().min(1, "must not be empty").max(256, "must be at most 256 characters");
 
 export const nodePairRequest = method({
@@ -36,7 +46,7 @@ export const nodePairRequest = method({
   scopes: ["pairing"],
   effect: "mutation",
   params: z.object({
-    nodeType: shortText,
+    nodeType,
     nodeName,
     capabilities: capabilities.optional(),
     /** Accepted for old clients; a request always lives five minutes. */
@@ -141,7 +151,7 @@ export const nodeLinkOpen = method({
     serverName: z
       .string()
       .regex(/^[A-Za-z0-9_-]{1,64}$/, "must be 1 to 64 of letters, digits, _ and -"),
-    lemonVersion: z.string().max(64),
+    lemonVersion,
     capabilities,
     /** Identity of the node's receipt store; null when it could not be opened. */
     storeId: z.string().max(64).nullish(),

@@ -157,6 +157,8 @@ describe("the fleet's methods", () => {
         nested: { password: { deep: "canary-2" }, list: [{ Cookie: "canary-3" }] },
         note: "set api_key = canary-4, Bearer canary-5 and token=canary-6",
         fine: { version: 1 },
+        "node.secrets.set": { version: 1 },
+        "node.token": true,
       };
       const { session } = await room.join("worker-1");
       await room.nodes.methods["node.link.open"](opening({ capabilities }), session);
@@ -171,6 +173,8 @@ describe("the fleet's methods", () => {
         },
         note: "set api_key=[REDACTED], Bearer [REDACTED] and token=[REDACTED]",
         fine: { version: 1 },
+        "node.secrets.set": { version: 1 },
+        "node.token": true,
       });
     });
 
@@ -272,6 +276,20 @@ describe("the fleet's methods", () => {
         },
       });
       expect((await refusalOf(() => info(nodeId))).wire).to.equal("UNAVAILABLE");
+    });
+
+    it("says of whatever went wrong that it changed nothing and may be sent again", async () => {
+      let fault: LemonError;
+      const { nodeId } = await room.online("worker-1", {
+        answer: () => {
+          throw fault;
+        },
+      });
+      for (const code of ["timeout", "link_lost", "internal_error", "actor_crashed"] as const) {
+        fault = new LemonError(code);
+        const refusal = await refusalOf(() => info(nodeId));
+        expect(refusal).to.include({ code, retrySafe: true, mutationMayHaveApplied: false });
+      }
     });
 
     it("refuses facts that are none", async () => {

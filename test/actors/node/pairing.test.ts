@@ -386,6 +386,22 @@ describe("pairing a machine", () => {
       await room.connect((await room.redeem(again.challengeToken)).token);
     });
 
+    it("does not give a node to a machine whose place another took", async () => {
+      const first = await request();
+      const { nodeId } = await approve(first.pairingId);
+      await room.clock.advance(60_000);
+      const second = await request();
+      const approved = await approve(second.pairingId);
+      expect(approved.nodeId).to.equal(nodeId);
+      expect((await refusalOf(() => approve(first.pairingId))).code).to.equal(
+        "pairing_not_pending",
+      );
+      await room.redeem(approved.challengeToken);
+      expect((await refusalOf(() => approve(first.pairingId))).code).to.equal(
+        "pairing_not_pending",
+      );
+    });
+
     it("of a node removed meanwhile says that it is gone", async () => {
       const { pairingId } = await request();
       const { nodeId } = await approve(pairingId);
@@ -465,6 +481,18 @@ describe("pairing a machine", () => {
     });
   });
 
+  it("measures its lifetimes on a clock that does not jump", async () => {
+    const waiting = await request({ nodeName: "waiting" });
+    const { challenge } = await room.pair("approved");
+    room.clock.jumpWallClock(3_600_000);
+    expect((await verify(waiting.code)).status).to.equal("pending");
+    await room.redeem(challenge);
+    room.clock.jumpWallClock(-7_200_000);
+    await room.clock.advance(300_000);
+    expect((await refusalOf(() => approve(waiting.pairingId))).code).to.equal("pairing_expired");
+    expect(await list()).to.deep.equal([]);
+  });
+
   it("is forgotten by a controller that restarts, except for the node", async () => {
     const waiting = await request({ nodeName: "waiting" });
     const { challenge, nodeId } = await room.pair("approved");
@@ -486,7 +514,9 @@ describe("pairing a machine", () => {
       { nodeName: "a\u0000b" },
       { nodeName: "a\u202eb" },
       { nodeType: "" },
-      { nodeType: "t".repeat(257) },
+      { nodeType: "t".repeat(129) },
+      { nodeType: " " },
+      { nodeType: "a\u001b[2J" },
       { nodeId: "n".repeat(257) },
     ]) {
       expect((await refusalOf(() => request(bad))).wire).to.equal("INVALID_REQUEST");

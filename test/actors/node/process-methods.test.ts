@@ -338,11 +338,13 @@ describe("a process method", () => {
           expect(refusal).to.include({
             code: "process_outcome_unknown",
             wire: late ? "TIMEOUT" : "UNAVAILABLE",
-            retrySafe: false,
+            // A run must never be sent again; a cancel changes nothing when it is.
+            retrySafe: method === "node.process.cancel",
             mutationMayHaveApplied: true,
           });
+          const first = method === "node.process.run" ? " before anything else" : "";
           expect(refusal.message).to.equal(
-            `The outcome is unknown; read process ${PROCESS_ID} on node ${node.nodeId} with node.process.get before anything else`,
+            `The outcome is unknown; read process ${PROCESS_ID} on node ${node.nodeId} with node.process.get${first}`,
           );
           expect(refusal.details).to.deep.equal({ nodeId: node.nodeId, processId: PROCESS_ID });
         }
@@ -358,7 +360,6 @@ describe("a process method", () => {
       const refusal = await refusalOf(() => call("node.process.cancel"));
       expect(refusal).to.include({
         code: "process_stop_failed",
-        retrySafe: false,
         mutationMayHaveApplied: true,
       });
       expect(refusal.message).to.include("node.process.get");
@@ -375,7 +376,6 @@ describe("a process method", () => {
       "receipt_store_unavailable",
       "durability_unproven",
       "no_space",
-      "node_superseded",
     ] as const) {
       it(`with ${code} of the node is refused in the node's own words, with the ids`, async () => {
         const own = new LemonError(code, { details: { extra: 1 } });
@@ -397,6 +397,20 @@ describe("a process method", () => {
         });
       });
     }
+
+    it("because it met another worker life was not delivered, and may be sent again", async () => {
+      answer = () => {
+        throw new LemonError("node_superseded");
+      };
+      for (const method of METHODS) {
+        expect(await refusalOf(() => call(method))).to.include({
+          code: "node_offline",
+          message: "The node changes its worker just now; nothing was delivered",
+          retrySafe: true,
+          mutationMayHaveApplied: false,
+        });
+      }
+    });
 
     it("because a newer worker life took over is settled at once, as unknown", async () => {
       answer = () => new Promise(() => {});

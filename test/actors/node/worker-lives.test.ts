@@ -500,8 +500,20 @@ describe("accounts that no record names", () => {
     await room.close();
   });
 
+  it("stay when there is no record at all: then it is the records that are missing", async () => {
+    let room = await NodesRoom.open();
+    const { nodeKey } = await room.online("worker-1");
+    const { link } = room;
+    await room.close();
+    room = await NodesRoom.open(undefined, link);
+    expect(room.link.accounts.has(nodeKey)).to.equal(true);
+    expect(room.system.text()).to.include("there are accounts, and no node at all");
+    await room.close();
+  });
+
   it("do not keep the controller from starting while the hub is away", async () => {
     let room = await NodesRoom.open();
+    await room.join("worker-1");
     const orphan = await room.link.provision();
     room.link.hubIsAway = true;
     room = await room.restart();
