@@ -44,9 +44,9 @@ export async function removeControllerRecord(home: string, own: ControllerRecord
 }
 
 /** Why a record does not count. */
-export type RecordFault = "stale" | "unreadable" | "foreign";
+type RecordFault = "stale" | "unreadable" | "foreign";
 
-export type FoundRecord =
+type FoundRecord =
   | { readonly name: string; readonly record: ControllerRecord }
   | { readonly name: string; readonly fault: RecordFault };
 

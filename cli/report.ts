@@ -32,7 +32,7 @@ export class Report {
 
   /** The result: `document` with `--json`, else the text. */
   async result(document: unknown, text: () => string): Promise<void> {
-    await this.#shell.stdout.write(this.json ? `${JSON.stringify(document)}\n` : text());
+    await this.#shell.stdout.write(this.json ? `${jsonText(document)}\n` : text());
   }
 
   /** One line for a person. What is quoted in it must be `printable` already. */
@@ -47,10 +47,19 @@ export class Report {
     if (error instanceof UsageError && error.hint !== null) await this.message(error.hint);
     if (this.json) {
       const document = { error: { ...documentOf(error), exitCode, ...context } };
-      await this.#shell.stdout.write(`${JSON.stringify(document)}\n`);
+      await this.#shell.stdout.write(`${jsonText(document)}\n`);
     }
     return exitCode;
   }
+}
+
+/** The same JSON for a parser, and without what could drive a terminal that it is printed on. */
+function jsonText(document: unknown): string {
+  return JSON.stringify(document).replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, (character) =>
+    [...Array(character.length).keys()]
+      .map((unit) => `\\u${character.charCodeAt(unit).toString(16).padStart(4, "0")}`)
+      .join(""),
+  );
 }
 
 function sentenceOf(error: unknown): string {

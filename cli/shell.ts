@@ -10,10 +10,14 @@ import { platformTimers, type Timers } from "../client/timers.ts";
 
 export interface Output {
   /**
-   * Resolves when the bytes have left, or when nobody reads any more: a closed pipe is the reader's
-   * choice and no failure of ours. Never rejects.
+   * Resolves when the bytes have left, or when they can not. Never rejects: see `failure`.
    */
   write(bytes: string | Uint8Array): Promise<void>;
+  /**
+   * Why bytes were lost, as a system error code (`ENOSPC`); null while none were. A closed pipe is the
+   * reader's choice and no failure of ours.
+   */
+  readonly failure: string | null;
   readonly isTerminal: boolean;
   /** Whether colours are wanted here (a terminal; https://no-color.org). */
   readonly coloured: boolean;
@@ -66,18 +70,21 @@ export function processShell(): Shell {
 
 function streamOutput(stream: Writable & { readonly isTTY?: boolean }): Output {
   const isTerminal = stream.isTTY === true;
-  let readerGone = false;
-  stream.on("error", () => {
-    readerGone = true;
+  let broken: string | null = null;
+  stream.on("error", (error: Error & { readonly code?: unknown }) => {
+    broken ??= typeof error.code === "string" ? error.code : error.name;
   });
   return {
     isTerminal,
     coloured: isTerminal && !process.env["NO_COLOR"] && process.env["TERM"] !== "dumb",
     write: (bytes) =>
       new Promise((resolve) => {
-        if (readerGone || bytes.length === 0) resolve();
+        if (broken !== null || bytes.length === 0) resolve();
         else stream.write(bytes, () => resolve());
       }),
+    get failure() {
+      return broken === "EPIPE" ? null : broken;
+    },
   };
 }
 

@@ -6,10 +6,10 @@
  * 2. A token is handed only to whom it was given for: the managed file's to the controller that runs
  *    here, the others to the controller the user named.
  */
-import { readFile } from "node:fs/promises";
-import { isAbsolute, join, resolve } from "node:path";
+import { join, resolve } from "node:path";
 import { LemonError } from "../protocol/errors.ts";
 import { variable } from "./arguments.ts";
+import { openUserFile, readWhole } from "./bounded-read.ts";
 import type { ControllerRecord } from "./controller-record.ts";
 import { controllerUrl, isLoopback, isReadableOnTheWay } from "./controller-url.ts";
 import { UsageError } from "./exit.ts";
@@ -111,6 +111,8 @@ async function localToken(shell: Shell, record: ControllerRecord): Promise<strin
 }
 
 const LARGEST_TOKEN_FILE_BYTES = 4_096;
+/** A whole system's bundle of authorities is a quarter of this. */
+const LARGEST_CA_FILE_BYTES = 1_048_576;
 
 async function readToken(shell: Shell, flags: TargetFlags): Promise<string | null> {
   if (flags.operatorToken !== undefined && flags.operatorTokenFile !== undefined)
@@ -126,29 +128,18 @@ export async function readTokenFile(
   flag: string,
   path: string,
 ): Promise<string> {
-  const text = (await readUserFile(shell, flag, path)).toString("utf8").trim();
-  if (text === "" || text.length > LARGEST_TOKEN_FILE_BYTES || /\s/.test(text))
+  const file = openUserFile(shell.cwd, path);
+  const text = (await readWhole(flag, file, LARGEST_TOKEN_FILE_BYTES)).toString("utf8").trim();
+  if (text === "" || /\s/.test(text))
     throw new UsageError(`${flag} names a file that does not hold one token`);
   return text;
 }
 
 async function readCa(shell: Shell, path: string | undefined): Promise<string | null> {
   if (path === undefined) return null;
-  const pem = (await readUserFile(shell, "--ca-file", path)).toString("utf8");
+  const file = openUserFile(shell.cwd, path);
+  const pem = (await readWhole("--ca-file", file, LARGEST_CA_FILE_BYTES)).toString("utf8");
   if (!pem.includes("-----BEGIN CERTIFICATE-----"))
     throw new UsageError("--ca-file names a file that holds no PEM certificate");
   return pem;
-}
-
-async function readUserFile(
-  shell: Pick<Shell, "cwd">,
-  flag: string,
-  path: string,
-): Promise<Buffer> {
-  try {
-    return await readFile(isAbsolute(path) ? path : resolve(shell.cwd, path));
-  } catch (error) {
-    const code = error instanceof Error && "code" in error ? String(error.code) : "unreadable";
-    throw new UsageError(`${flag} names a file that can not be read (${code})`);
-  }
 }

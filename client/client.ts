@@ -78,6 +78,11 @@ export interface Client {
  * first connection is tried for as long as the later ones: until `signal` aborts or it is refused.
  */
 export async function connect(options: ConnectOptions): Promise<Client> {
+  const protocol = URL.parse(options.url)?.protocol;
+  if (protocol !== "ws:" && protocol !== "wss:")
+    throw new LemonError("invalid_params", {
+      message: "The controller's URL must be ws:// or wss://",
+    });
   const client = new ReconnectingClient(options);
   await client.start();
   return client;
@@ -96,9 +101,9 @@ class ReconnectingClient implements Client {
   readonly #ended = Promise.withResolvers<ConnectError | null>();
   readonly #closeListeners = new Set<(end: ConnectionEnd) => void>();
   readonly #reconnectListeners = new Set<(hello: Hello) => void>();
+  /** The latest one, usable or ended: an ended one refuses calls by itself. */
   #connection: Connection | null = null;
-  #hello: Hello | null = null;
-  /** Resolves with the next connection; a new one each time a connection ends. */
+  /** Settles with the next connection, or with the reason why none follows. */
   #next = unobserved<Hello>();
 
   constructor(options: ConnectOptions) {
@@ -120,9 +125,7 @@ class ReconnectingClient implements Client {
   }
 
   get hello(): Hello {
-    // `connect` hands the client out only after the first hello.
-    if (this.#hello === null) throw new LemonError("handshake_required");
-    return this.#hello;
+    return this.#latest().hello;
   }
 
   get connected(): boolean {
@@ -138,11 +141,7 @@ class ReconnectingClient implements Client {
     params: InputOf<M>,
     options?: CallOptions,
   ): Promise<ResultOf<M>> {
-    if (this.#connection === null)
-      return Promise.reject(
-        new LemonError("unavailable", { message: "Not connected; nothing was sent" }),
-      );
-    return this.#connection.call(method, params, options);
+    return this.#latest().call(method, params, options);
   }
 
   ready(signal?: AbortSignal): Promise<Hello> {
@@ -177,8 +176,6 @@ class ReconnectingClient implements Client {
     for (;;) {
       const openedAtMs = this.#timers.monotonicMs();
       const close = await connection.ended;
-      this.#connection = null;
-      this.#next = unobserved();
       this.#backoff?.lasted(this.#timers.monotonicMs() - openedAtMs);
       const reconnecting = this.#backoff !== null && !this.#giveUp.aborted;
       tell(this.#closeListeners, { ...close, reconnecting });
@@ -227,8 +224,15 @@ class ReconnectingClient implements Client {
 
   #adopt(connection: Connection): void {
     this.#connection = connection;
-    this.#hello = connection.hello;
-    this.#next.resolve(connection.hello);
+    const awaited = this.#next;
+    this.#next = unobserved();
+    awaited.resolve(connection.hello);
+  }
+
+  #latest(): Connection {
+    // `connect` hands the client out only after the first connection.
+    if (this.#connection === null) throw new LemonError("handshake_required");
+    return this.#connection;
   }
 
   #finish(cause: unknown): void {

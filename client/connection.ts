@@ -28,7 +28,7 @@ export interface CallOptions {
 }
 
 /** Who we say we are in `connect` (control-plane-wire.md 1.3). */
-export interface Greeting {
+interface Greeting {
   readonly token: string | null;
   readonly clientId: string;
   readonly role?: Role;
@@ -78,24 +78,31 @@ export class Connection {
   #cancelTimer: () => void;
 
   /** Resolves with a usable connection, or rejects with a `ConnectError`. */
-  static open(options: ConnectionOptions): Promise<Connection> {
-    if (options.signal?.aborted === true) return Promise.reject(abortedConnect(options.signal));
-    return new Connection(options).#ready.promise;
+  static async open(options: ConnectionOptions): Promise<Connection> {
+    if (options.signal?.aborted === true) throw abortedConnect(options.signal);
+    try {
+      return await new Connection(options).#ready.promise;
+    } catch (error) {
+      throw error instanceof LemonError
+        ? error
+        : unreachable("The socket could not be made", error);
+    }
   }
 
   private constructor(options: ConnectionOptions) {
     this.#options = options;
     this.#calls = new CallTable(options.timers, options.maxInFlight);
-    this.#cancelTimer = options.timers.after(options.handshakeMs, () =>
-      this.#giveUp(unreachable("The controller did not complete the handshake in time")),
-    );
-    options.signal?.addEventListener("abort", this.#aborted, { once: true });
+    // A factory that throws has left nothing behind, so it comes before the timer.
     this.#socket = options.openSocket(options.url, {
       opened: () => this.#greet(),
       text: (data) => this.#receive(data),
       binary: () => this.#breach(PROTOCOL_ERROR, "binary frame"),
       closed: (close) => this.#closed(close),
     });
+    this.#cancelTimer = options.timers.after(options.handshakeMs, () =>
+      this.#giveUp(unreachable("The controller did not complete the handshake in time")),
+    );
+    options.signal?.addEventListener("abort", this.#aborted, { once: true });
   }
 
   /** What the peer said of itself when this connection opened. */
@@ -133,7 +140,17 @@ export class Connection {
     this.#socket.close(code, reason);
   }
 
-  #send(method: MethodName, given: unknown, options: CallOptions): Promise<unknown> {
+  /** Asked whatever the number of calls in flight: that they all wait is no reason to think it dead. */
+  async #probe(): Promise<void> {
+    await this.#send("health", {}, {}, true);
+  }
+
+  #send(
+    method: MethodName,
+    given: unknown,
+    options: CallOptions,
+    beyondBound = false,
+  ): Promise<unknown> {
     const spec = METHODS.get(method);
     if (spec === undefined) throw new LemonError("method_not_found");
     const params = readParams(spec, given);
@@ -141,7 +158,7 @@ export class Connection {
     const { signal = null } = options;
     if (signal?.aborted === true) throw notSent("aborted", call, "The caller had already stopped");
     if (this.#phase !== "open") throw notSent("unavailable", call, "The connection has ended");
-    if (this.#calls.full) throw new CallError("too_many_requests_in_flight", call);
+    if (this.#calls.full && !beyondBound) throw new CallError("too_many_requests_in_flight", call);
 
     const { policy } = this.hello;
     const id = this.#calls.nextId();
@@ -212,8 +229,8 @@ export class Connection {
     this.#liveness = new Liveness(
       this.#options.timers,
       livenessFor(hello.policy.tickIntervalMs),
-      // Only that something comes back matters; a full table means that answers are awaited anyway.
-      () => void this.call("health", {}).catch(() => {}),
+      // Only that something comes back matters, be it a refusal.
+      () => void this.#probe().catch(() => {}),
       () => this.#breach(LIVENESS_CLOSE_CODE, "liveness"),
     );
     this.#ready.resolve(this);
@@ -245,7 +262,7 @@ export class Connection {
     if (this.#phase === "ended") return;
     const opening = this.#phase === "opening";
     this.#end(close);
-    if (opening) this.#ready.reject(unreachable(sentenceOf(close), close));
+    if (opening) this.#ready.reject(closedEarly(close));
   }
 
   #end(close: SocketClose): void {
@@ -285,11 +302,12 @@ function exceeds(text: string, limit: number): boolean {
   return text.length > limit || utf8.encode(text).length > limit;
 }
 
-function unreachable(message: string, close?: SocketClose): ConnectError {
-  return new ConnectError("unavailable", "unreachable", {
-    message,
-    ...(close === undefined ? {} : { close }),
-  });
+function unreachable(message: string, cause?: unknown): ConnectError {
+  return new ConnectError("unavailable", "unreachable", { message, cause });
+}
+
+function closedEarly(close: SocketClose): ConnectError {
+  return new ConnectError("unavailable", "unreachable", { message: sentenceOf(close), close });
 }
 
 function abortedConnect(signal: AbortSignal): ConnectError {

@@ -49,10 +49,18 @@ export class Liveness {
       this.#cancel = this.#timers.after(leftMs, () => this.#check());
       return;
     }
+    this.#ask();
+  }
+
+  #ask(): void {
+    const { probeMs } = this.#policy;
     const heardBefore = this.#heardAtMs;
-    this.#cancel = this.#timers.after(this.#policy.probeMs, () => {
-      if (this.#heardAtMs === heardBefore) this.#dead();
-      else this.#check();
+    const askedAtMs = this.#timers.monotonicMs();
+    this.#cancel = this.#timers.after(probeMs, () => {
+      if (this.#heardAtMs !== heardBefore) this.#check();
+      // A timer this late says that we were held up, not the peer: its answer may lie unread.
+      else if (this.#timers.monotonicMs() - askedAtMs > 2 * probeMs) this.#ask();
+      else this.#dead();
     });
     this.#probe();
   }

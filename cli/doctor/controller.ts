@@ -42,6 +42,9 @@ export async function* checkController(
   try {
     yield await checkVersion(client, target);
     yield* checkNodes(client);
+  } catch (error) {
+    if (!(error instanceof LemonError)) throw error;
+    yield fail(name, `${target.url} does not answer (${error.code})`, "see the controller's log");
   } finally {
     client.close();
   }

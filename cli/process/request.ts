@@ -3,13 +3,11 @@
  * contract is checked here, so that a mistake costs nothing: no connection, no spent id.
  */
 import { randomUUID } from "node:crypto";
-import { createReadStream } from "node:fs";
-import { resolve } from "node:path";
-import type { Readable } from "node:stream";
 import { processId } from "../../protocol/ids.ts";
 import type { InputOf } from "../../protocol/methods.ts";
 import { PROCESS_BOUNDS, runFields } from "../../protocol/process.ts";
 import { durationMs, sizeBytes } from "../arguments.ts";
+import { openUserFile, readWhole } from "../bounded-read.ts";
 import { UsageError } from "../exit.ts";
 import type { Shell } from "../shell.ts";
 
@@ -51,7 +49,7 @@ export async function runRequest(
     timeoutMs: timeout(flags.timeout ?? "60s"),
     maxOutputBytes: maxOutput(flags.maxOutput ?? "1MiB"),
   };
-  const stdin = flags.stdin === undefined ? Buffer.alloc(0) : await readStdin(shell, flags.stdin);
+  const stdin = await readStdin(shell, flags.stdin);
   return { ...request, stdinBase64: stdin.toString("base64") };
 }
 
@@ -84,26 +82,9 @@ function maxOutput(text: string): number {
   return bytes;
 }
 
-/** The bytes of `-` (our own standard input) or of a file; reads no further than the bound. */
-async function readStdin(shell: Shell, source: string): Promise<Buffer> {
-  const limit = PROCESS_BOUNDS.stdinBytes;
-  const stream: Readable =
-    source === "-"
-      ? shell.stdin
-      : createReadStream(resolve(shell.cwd, source), { highWaterMark: limit });
-  const chunks: Buffer[] = [];
-  let length = 0;
-  try {
-    for await (const chunk of stream) {
-      const bytes = Buffer.from(chunk);
-      length += bytes.length;
-      if (length > limit) throw new UsageError("--stdin must be at most 1 MiB");
-      chunks.push(bytes);
-    }
-  } catch (error) {
-    if (error instanceof UsageError) throw error;
-    const code = error instanceof Error && "code" in error ? String(error.code) : "unreadable";
-    throw new UsageError(`--stdin can not be read (${code})`);
-  }
-  return Buffer.concat(chunks);
+/** Nothing, the bytes of our own standard input (`-`), or those of a file. */
+async function readStdin(shell: Shell, source: string | undefined): Promise<Buffer> {
+  if (source === undefined) return Buffer.alloc(0);
+  const stream = source === "-" ? shell.stdin : openUserFile(shell.cwd, source);
+  return readWhole("--stdin", stream, PROCESS_BOUNDS.stdinBytes);
 }

@@ -106,8 +106,7 @@ class Search {
       return timers.monotonicMs() - this.#absentSinceMs >= ABSENCE_MS;
     } catch (error) {
       if (!(error instanceof LemonError)) throw error;
-      // A node that is away may come back; a refusal of another kind would only be repeated.
-      return !error.retrySafe && ERRORS[error.code].outcome === "refused";
+      return isFinalRefusal(error);
     }
   }
 
@@ -134,4 +133,9 @@ class Search {
       this.#signal.removeEventListener("abort", stopped);
     });
   }
+}
+
+/** A node that is away may come back; these would only be repeated. */
+function isFinalRefusal({ code, retrySafe }: LemonError): boolean {
+  return code === "response_too_large" || (!retrySafe && ERRORS[code].outcome === "refused");
 }

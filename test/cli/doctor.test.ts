@@ -270,6 +270,15 @@ describe("lemon doctor", () => {
     expect(find("node worker-2")).to.include({ level: "ok" });
   });
 
+  it("fails a controller that does not tell its nodes", async () => {
+    peer.on("node.list", () => {
+      throw new LemonError("forbidden");
+    });
+    const { exitCode, find } = await examine();
+    expect(exitCode).to.equal(1);
+    expect(find("controller")).to.include({ level: "ok" });
+  });
+
   it("warns when no node is enrolled", async () => {
     peer.on("node.list", () => nodeList());
     expect((await examine()).find("nodes")).to.include({ level: "warn" });

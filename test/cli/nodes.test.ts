@@ -45,6 +45,14 @@ describe("lemon node", () => {
     expect(shell.document).to.deep.equal(nodeList());
   });
 
+  it("list --json is the same list for a parser, and cannot drive a terminal either", async () => {
+    const name = "a\u009b31mb\u202ec\u{e0041}";
+    peer.on("node.list", () => nodeList(nodeRow({ name })));
+    expect(await node("list", "--json")).to.equal(0);
+    expect(shell.document).to.deep.equal(nodeList(nodeRow({ name })));
+    expect(shell.stdout.text.trimEnd()).to.not.match(/\p{C}/u);
+  });
+
   const host = {
     hostname: "h",
     os: "linux",

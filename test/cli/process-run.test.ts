@@ -371,6 +371,15 @@ describe("lemon process run", () => {
     });
   }
 
+  it("ends with 1 when the result could not be written, and says so", async () => {
+    peer.on("node.process.run", ({ processId }) => completed(processId));
+    shell.stdout.failure = "ENOSPC";
+    expect(await run("worker-1", "--id", "t:1", "--", "x")).to.equal(1);
+    expect(shell.stderr.text).to.equal("lemon: the result could not be written (ENOSPC)\n");
+    peer.on("node.process.run", ({ processId }) => completed(processId, { exitCode: 7 }));
+    expect(await run("worker-1", "--id", "t:1", "--", "x")).to.equal(7);
+  });
+
   it("prints a get command that works for an id with a leading dash, on the controller that was named", async () => {
     shell = new TestShell({ environment: { LEMON_WS_TOKEN: "secret" } });
     peer.on("node.process.run", ({ processId }) =>

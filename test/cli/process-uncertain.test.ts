@@ -212,6 +212,14 @@ describe("an uncertain lemon process run", () => {
     expect(await ended).to.equal(3);
   });
 
+  it("stops asking when the receipt itself is too large to be answered", async () => {
+    dropRun().on("node.process.get", () => {
+      throw new LemonError("response_too_large");
+    });
+    expect(await shell.run(...RUN)).to.equal(125);
+    expect(peer.count("node.process.get")).to.equal(1);
+  });
+
   it("survives a line that is cut again while it asks", async () => {
     dropRun().on("node.process.get", ({ processId }, connection) => {
       if (peer.count("node.process.get") < 3) {

@@ -165,6 +165,7 @@ describe("finding the controller", () => {
     ["two tokens", { operatorToken: "a", operatorTokenFile: "b" }, /exclude each other/],
     ["a token file that is not there", { operatorTokenFile: "gone" }, /\(ENOENT\)/],
     ["a token file that is a folder", { operatorTokenFile: "." }, /\(EISDIR\)/],
+    ["a token file without an end", { operatorTokenFile: "/dev/zero" }, /at most 4096 bytes/],
     ["a token file with two words", { operatorTokenFile: "two" }, /does not hold one token/],
     ["a CA file without a certificate", { caFile: "two" }, /holds no PEM certificate/],
   ] as const) {

@@ -193,6 +193,26 @@ describe("connecting", () => {
     expect(error.close).to.deep.equal({ code: 4003, reason: "revoked", failure: null });
   });
 
+  for (const url of ["", "http://127.0.0.1", "127.0.0.1:4040"]) {
+    it(`refuses the address ${JSON.stringify(url)} before anything else`, async () => {
+      peer = await FakeControlPlane.start();
+      const refused = await refusalOf(() => connect({ url, clientId: "t", reconnect: true }));
+      expect(refused.code).to.equal("invalid_params");
+    });
+  }
+
+  it("is unreachable when no socket can be made", async () => {
+    peer = await FakeControlPlane.start();
+    const error = await connectError({
+      url: peer.url,
+      openSocket: () => {
+        throw new TypeError("no sockets here");
+      },
+    });
+    expect(error).to.include({ code: "unavailable", reason: "unreachable" });
+    expect(error.cause).to.be.instanceOf(TypeError);
+  });
+
   it("ends when its caller stops, and leaves no socket behind", async () => {
     peer = await FakeControlPlane.start();
     peer.onConnect(() => SILENCE);

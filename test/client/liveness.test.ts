@@ -19,10 +19,16 @@ describe("the watch on a silent peer", () => {
   let timers: ManualTimers;
   let client: Client;
 
-  async function start(tickIntervalMs: number): Promise<void> {
+  async function start(tickIntervalMs: number, maxInFlight = 256): Promise<void> {
     peer = await FakeControlPlane.start({ policy: { tickIntervalMs } });
     timers = new ManualTimers();
-    client = await connect({ url: peer.url, clientId: "t", openSocket: socketOpener(), timers });
+    client = await connect({
+      url: peer.url,
+      clientId: "t",
+      openSocket: socketOpener(),
+      timers,
+      maxInFlight,
+    });
   }
 
   afterEach(async () => {
@@ -64,6 +70,27 @@ describe("the watch on a silent peer", () => {
     timers.advance(5_000);
     expect(peer.count("health")).to.equal(0);
     expect(timers.delaysMs).to.deep.equal([40_000]);
+  });
+
+  it("asks also while the bound of calls in flight is reached: waiting for answers is no death", async () => {
+    await start(15_000, 1);
+    peer.on("node.list", () => SILENCE).on("health", () => HEALTH);
+    const waiting = refusalOf(() => client.call("node.list", {}, { timeoutMs: 1_000_000 }));
+    await peer.seen("node.list");
+    timers.advance(45_000);
+    await peer.seen("health");
+    client.close();
+    expect((await waiting).code).to.equal("link_lost");
+  });
+
+  it("blames nobody when the timer itself comes far too late: we were asleep", async () => {
+    await start(15_000);
+    peer.on("health", () => HEALTH);
+    timers.advance(45_000);
+    await peer.seen("health");
+    timers.oversleep(60_000);
+    expect(client.connected).to.equal(true);
+    await peer.seen("health", 2);
   });
 
   it("gives up with 4000 when the question stays unanswered, and settles what waits", async () => {

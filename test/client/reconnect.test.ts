@@ -6,6 +6,7 @@ import {
   type ConnectOptions,
   connect,
   DEFAULT_BACKOFF,
+  type Hello,
 } from "../../client/index.ts";
 import { FakeControlPlane, SILENCE } from "../support/fake-control-plane.ts";
 import { ManualTimers } from "../support/manual-timers.ts";
@@ -152,6 +153,24 @@ describe("a client that reconnects", () => {
     timers.advance(DEFAULT_BACKOFF.resetAfterMs);
     peer.connections[2]?.drop();
     expect(await comeBack()).to.equal(500);
+  });
+
+  it("does not call itself ready in the moment between the end and the next connection", async () => {
+    const open = socketOpener();
+    const asked = Promise.withResolvers<Hello>();
+    await start({
+      openSocket: (url, events) =>
+        open(url, {
+          ...events,
+          closed(close) {
+            events.closed(close);
+            asked.resolve(client.ready());
+          },
+        }),
+    });
+    peer.connections[0]?.drop();
+    timers.advance(await timers.armed(isBackoff));
+    expect((await asked.promise).connectionId).to.equal("conn-2");
   });
 
   it("asks for its token before each connection", async () => {

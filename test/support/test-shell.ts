@@ -8,6 +8,7 @@ export class CapturedOutput implements Output {
   readonly chunks: Buffer[] = [];
   readonly isTerminal: boolean;
   readonly coloured: boolean;
+  failure: string | null = null;
   readonly #waiting: (() => void)[] = [];
 
   constructor(isTerminal = false) {
