@@ -1,6 +1,5 @@
 /** Owns the methods about the fleet: which nodes there are, what is known of them, and their ends. */
 import { LemonError } from "../../protocol/errors.ts";
-import { NODE_CLOSE } from "../../protocol/methods/enrolment.ts";
 import { nodeHostInfo } from "../../protocol/methods/nodes.ts";
 import type { ResultOf } from "../../protocol/methods.ts";
 import type { ActorRef } from "../../supervision/actor.ts";
@@ -11,7 +10,6 @@ import type { LiveNode } from "./node.ts";
 import type { NodeRecord } from "./record.ts";
 import { redacted, redactedMap } from "./redaction.ts";
 import type { RegistryProtocol } from "./registry.ts";
-import type { EndSessions } from "./sessions.ts";
 
 export type FleetMethod =
   | "node.list"
@@ -25,13 +23,12 @@ export interface FleetMethodsOptions {
   readonly fleet: Fleet;
   readonly directory: Directory;
   readonly registry: ActorRef<RegistryProtocol>;
-  readonly endSessions: EndSessions;
 }
 
 const REGISTRY_DEADLINE = { deadlineMs: 20_000 } as const;
 
 export function fleetMethods(options: FleetMethodsOptions): MethodHandlers<FleetMethod> {
-  const { fleet, directory, registry, endSessions } = options;
+  const { fleet, directory, registry } = options;
   const rowOf = (record: NodeRecord): NodeRow => row(record, fleet.live(record.nodeId));
 
   return {
@@ -72,13 +69,7 @@ export function fleetMethods(options: FleetMethodsOptions): MethodHandlers<Fleet
 
     "node.revoke": async ({ nodeId: selector }) => {
       const { nodeId } = directory.resolve(selector);
-      try {
-        await fleet.revoke(nodeId);
-      } finally {
-        // Decided is decided, whether or not the hub has heard of it; an undecided one closes nobody.
-        if (directory.find(nodeId)?.revoked !== false)
-          endSessions(nodeId, null, NODE_CLOSE.revoked);
-      }
+      await fleet.revoke(nodeId);
       return { nodeId, revoked: true };
     },
 
@@ -86,11 +77,7 @@ export function fleetMethods(options: FleetMethodsOptions): MethodHandlers<Fleet
       // A removal that did not get to its end is no node any more, and is completed by its id.
       const unfinished = directory.known(selector);
       const { nodeId } = unfinished ?? directory.resolve(selector);
-      try {
-        await fleet.remove(nodeId);
-      } finally {
-        if (directory.find(nodeId) === null) endSessions(nodeId, null, NODE_CLOSE.revoked);
-      }
+      await fleet.remove(nodeId);
       return { nodeId, removed: true };
     },
 

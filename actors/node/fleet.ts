@@ -14,6 +14,7 @@ import { type LiveNode, type NodeCall, type NodeProtocol, nodeSpec } from "./nod
 import type { NodeRecord, Opening } from "./record.ts";
 import type { RegistryProtocol } from "./registry.ts";
 import type { Secrets } from "./secrets.ts";
+import type { EndSessions } from "./sessions.ts";
 import type { OpenedLink, WorkerSession } from "./worker-link.ts";
 
 /** A change of credentials: some hub round trips of up to 5 s each; below a method's 30 s. */
@@ -30,6 +31,7 @@ export interface FleetOptions {
   readonly accounts: LinkAccounts;
   readonly calls: LinkCalls;
   readonly secrets: Secrets;
+  readonly endSessions: EndSessions;
   readonly log: Logger;
 }
 
@@ -102,11 +104,18 @@ export class Fleet {
   linkEvent(event: LinkEvent): void {
     const account = event.type === "shared" ? event.account : event.connection.account;
     const record = this.#options.directory.ofAccount(account);
-    if (record === null) return;
-    const tell = (actor: ActorRef<NodeProtocol>): void => actor.tell("linkEvent", event);
-    // An actor that is down asks the hub itself when it is back.
+    if (record !== null) this.#tell(record.nodeId, (actor) => actor.tell("linkEvent", event));
+  }
+
+  /** A change of the node's record was decided after whoever asked for it had to be sent away. */
+  settled(nodeId: NodeId): void {
+    this.#tell(nodeId, (actor) => actor.tell("settled", null));
+  }
+
+  /** An actor that is down sees for itself when it is back: record, hub and worker. */
+  #tell(nodeId: NodeId, tell: (actor: ActorRef<NodeProtocol>) => void): void {
     this.#actors
-      .get(record.nodeId)
+      .get(nodeId)
       ?.then(tell)
       .catch(() => undefined);
   }

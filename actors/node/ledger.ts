@@ -12,27 +12,29 @@ import type { Document, Documents } from "../../transport/documents.ts";
 import type { Directory } from "./directory.ts";
 import type { NodeRecord, Session } from "./record.ts";
 
+export interface LedgerOptions {
+  readonly documents: Documents<NodeRecord>;
+  readonly directory: Directory;
+  /** There is something to `settle`. */
+  readonly onDoubt: () => void;
+  readonly onSettled: (nodeId: NodeId) => void;
+}
+
 export class Ledger {
-  readonly #store: Documents<NodeRecord>;
-  readonly #directory: Directory;
+  readonly #options: LedgerOptions;
   readonly #documents = new Map<string, Document<NodeRecord>>();
   /** Hash of every session token in a record → its node. */
   readonly #tokens = new Map<string, NodeId>();
   /** How each record in doubt is settled. */
   readonly #inDoubt = new Map<NodeId, () => Promise<void>>();
 
-  readonly #onDoubt: () => void;
-
-  /** `onDoubt` is called whenever there is something to `settle`. */
-  constructor(store: Documents<NodeRecord>, directory: Directory, onDoubt: () => void) {
-    this.#store = store;
-    this.#directory = directory;
-    this.#onDoubt = onDoubt;
+  constructor(options: LedgerOptions) {
+    this.#options = options;
   }
 
   async load(): Promise<void> {
-    const documents = await this.#store.list();
-    this.#directory.replaceAll(documents.map(({ value }) => value));
+    const documents = await this.#options.documents.list();
+    this.#options.directory.replaceAll(documents.map(({ value }) => value));
     for (const document of documents) this.#keep(document);
   }
 
@@ -45,7 +47,7 @@ export class Ledger {
     const { nodeId } = record;
     await this.#settleOne(nodeId);
     await this.#write(nodeId, async () => {
-      this.#keep(await this.#store.create(nodeId, record));
+      this.#keep(await this.#options.documents.create(nodeId, record));
     });
     return record;
   }
@@ -58,7 +60,7 @@ export class Ledger {
     const next = change(document.value);
     if (next !== document.value) {
       await this.#write(nodeId, async () => {
-        this.#keep(await this.#store.update(document, next));
+        this.#keep(await this.#options.documents.update(document, next));
       });
     }
     return next;
@@ -69,7 +71,7 @@ export class Ledger {
     const document = this.#documents.get(nodeId);
     if (document === undefined) return;
     await this.#write(nodeId, async () => {
-      await this.#store.delete(document);
+      await this.#options.documents.delete(document);
       this.#forget(nodeId);
     });
   }
@@ -99,7 +101,7 @@ export class Ledger {
 
   #doubt(nodeId: NodeId, settle: () => Promise<void>): void {
     this.#inDoubt.set(nodeId, settle);
-    this.#onDoubt();
+    this.#options.onDoubt();
   }
 
   async #settleOne(nodeId: NodeId): Promise<void> {
@@ -113,10 +115,11 @@ export class Ledger {
       await this.#read(nodeId);
     }
     this.#inDoubt.delete(nodeId);
+    this.#options.onSettled(nodeId);
   }
 
   async #read(nodeId: NodeId): Promise<void> {
-    const document = await this.#store.get(nodeId);
+    const document = await this.#options.documents.get(nodeId);
     if (document === null) this.#forget(nodeId);
     else this.#keep(document);
   }
@@ -126,13 +129,13 @@ export class Ledger {
     this.#forgetTokens(record.nodeId);
     this.#documents.set(record.nodeId, document);
     for (const { hash } of record.sessions) this.#tokens.set(hash, record.nodeId);
-    this.#directory.put(record);
+    this.#options.directory.put(record);
   }
 
   #forget(nodeId: NodeId): void {
     this.#forgetTokens(nodeId);
     this.#documents.delete(nodeId);
-    this.#directory.forget(nodeId);
+    this.#options.directory.forget(nodeId);
   }
 
   #forgetTokens(nodeId: NodeId): void {

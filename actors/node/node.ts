@@ -24,6 +24,7 @@ import { PING_DEADLINE_MS, Presence, type Status } from "./presence.ts";
 import { type NodeRecord, type Opening, storeSeen } from "./record.ts";
 import type { RegistryProtocol } from "./registry.ts";
 import type { Secrets } from "./secrets.ts";
+import type { EndSessions } from "./sessions.ts";
 import { Turns } from "./turns.ts";
 import { type OpenedLink, WorkerLink, type WorkerSession } from "./worker-link.ts";
 
@@ -53,6 +54,8 @@ export type NodeProtocol = {
   revoke: (ask: null) => NodeRecord;
   remove: (ask: null) => null;
   linkEvent: (event: LinkEvent) => void;
+  /** The record may say something that nobody was answered with. */
+  settled: (ask: null) => void;
 };
 
 export interface NodeOptions {
@@ -62,6 +65,7 @@ export interface NodeOptions {
   readonly accounts: LinkAccounts;
   readonly calls: LinkCalls;
   readonly secrets: Secrets;
+  readonly endSessions: EndSessions;
   readonly onLive: (live: LiveNode) => void;
 }
 
@@ -93,6 +97,8 @@ class Node {
   /** The newest facts it told in this controller's life. */
   #lastPing: NodePing | null = null;
   #writtenAtMs: number;
+  /** A life that was there before us may answer any moment; one that begins has yet to connect. */
+  #firstSight: "unknown" | "offline" = "unknown";
 
   constructor(options: NodeOptions, { clock, log, crash }: ActorContext<NodeProtocol>) {
     this.#options = options;
@@ -112,12 +118,11 @@ class Node {
         this.#presence.end();
         this.#settleCalls();
       },
-      onLifeBegun: () => this.#presence.begin("offline"),
+      onLifeBegun: () => this.#presence.begin(this.#firstSight),
     });
     options.onLive({ status: "offline", lastSeenMs: null, ping: null });
-    if (this.#record?.life) this.#presence.begin("unknown");
-    // A crash may have come between a retirement and its cut.
-    this.#inBackground(() => this.#link.cutRetired());
+    this.#settled();
+    this.#firstSight = "offline";
   }
 
   readonly behaviour: Behaviour<NodeProtocol> = {
@@ -140,6 +145,7 @@ class Node {
           }),
         ),
       linkEvent: (event) => this.#linkEvent(event),
+      settled: () => this.#settled(),
     },
     stop: () => {
       this.#presence.end();
@@ -214,6 +220,11 @@ class Node {
       this.#presence.gone();
       this.#settleCalls();
     }
+  }
+
+  #settled(): void {
+    this.#link.reconcile();
+    this.#inBackground(() => this.#link.cutRetired());
   }
 
   /** Work that nobody waits for. What it leaves undone, the next change of credentials does first. */

@@ -90,6 +90,7 @@ export async function openNodes(options: NodesOptions): Promise<Nodes> {
       directory,
       onSessionReplaced: (nodeId, generation) =>
         endSessions(nodeId, generation, NODE_CLOSE.replaced),
+      onSettled: (nodeId) => fleet.settled(nodeId),
     }),
   );
   const pairing = await room.startActor(pairingSpec({ registry, directory, secrets }));
@@ -107,7 +108,7 @@ export async function openNodes(options: NodesOptions): Promise<Nodes> {
 
   return {
     methods: {
-      ...fleetMethods({ fleet, directory, registry, endSessions }),
+      ...fleetMethods({ fleet, directory, registry }),
       ...processMethods({ fleet, directory }),
       ...enrolmentMethods({ fleet, pairing, publish, leafPath }),
     },

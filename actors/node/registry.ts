@@ -107,6 +107,8 @@ export interface RegistryOptions {
   readonly directory: Directory;
   /** A token of this generation was used: sessions of older ones have to end. */
   readonly onSessionReplaced: (nodeId: NodeId, generation: number) => void;
+  /** A change without a clear answer was decided, one way or the other. */
+  readonly onSettled: (nodeId: NodeId) => void;
 }
 
 export function registrySpec(options: RegistryOptions): ActorSpec<RegistryProtocol> {
@@ -115,10 +117,11 @@ export function registrySpec(options: RegistryOptions): ActorSpec<RegistryProtoc
     kind: "node-registry",
     restart: "permanent",
     async start(context) {
-      const settleLater = settling(context);
-      const ledger = new Ledger(options.documents, options.directory, settleLater);
+      const { documents, directory, onSettled } = options;
+      const onDoubt = settling(context);
+      const ledger = new Ledger({ documents, directory, onDoubt, onSettled });
       await ledger.load();
-      return { handlers: handlers(options, ledger, context.clock, settleLater) };
+      return { handlers: handlers(options, ledger, context.clock, onDoubt) };
     },
   };
 }

@@ -5,7 +5,8 @@
  * 1. A new life is durable before anything else happens for it; the one before is cut on the hub before
  *    the new one gets credentials. At no time do two lives hold good ones.
  * 2. Every step may be repeated: a lost answer, a crash between two steps, a hub that is away.
- * 3. A `/ws` session whose life ended is told so (`NODE_CLOSE`), once.
+ * 3. What became current, retired or cut off in the record takes effect here once, however the record
+ *    came to say so: `reconcile`. A `/ws` session that ends by it is told why (`NODE_CLOSE`).
  */
 import type { Clock } from "../../host/clock.ts";
 import { LemonError } from "../../protocol/errors.ts";
@@ -17,6 +18,7 @@ import type { LinkAccounts } from "./link.ts";
 import { admitLife, type NodeRecord, type Opening } from "./record.ts";
 import type { RegistryProtocol } from "./registry.ts";
 import { type Secrets, sha256 } from "./secrets.ts";
+import type { EndSessions } from "./sessions.ts";
 
 /** How long a worker's NATS credentials hold; it renews them at half of it. */
 const LINK_TTL_MS = 3_600_000;
@@ -48,6 +50,7 @@ export interface WorkerLinkOptions {
   readonly accounts: LinkAccounts;
   readonly secrets: Secrets;
   readonly clock: Clock;
+  readonly endSessions: EndSessions;
   /** The life that served until now does so no more. */
   readonly onLifeEnded: () => void;
   /** A new life may serve from now on. */
@@ -58,6 +61,9 @@ export class WorkerLink {
   readonly #options: WorkerLinkOptions;
   /** The session of the present life, while it is connected. */
   #session: WorkerSession | null = null;
+  /** The life that is in effect here, by its link key. */
+  #linkKey: string | null = null;
+  #isCutOff = false;
 
   constructor(options: WorkerLinkOptions) {
     this.#options = options;
@@ -83,12 +89,8 @@ export class WorkerLink {
       },
       REGISTRY_DEADLINE,
     );
-    const isNew = before.life?.linkKey !== opening.linkKey;
-    this.#adopt(session, isNew ? NODE_CLOSE.superseded : NODE_CLOSE.replaced);
-    if (isNew) {
-      this.#options.onLifeEnded();
-      this.#options.onLifeBegun();
-    }
+    this.reconcile(session);
+    this.#adopt(session);
     await this.cutRetired();
     const expiresInMs = record.local ? null : LINK_TTL_MS;
     const issuedAtMs = clock.nowMs();
@@ -107,7 +109,7 @@ export class WorkerLink {
   async revoke(): Promise<NodeRecord> {
     const { registry, nodeId } = this.#options;
     const record = await registry.ask("revoke", { nodeId }, REGISTRY_DEADLINE);
-    this.#lifeEnded(NODE_CLOSE.revoked);
+    this.reconcile();
     await this.cutRetired();
     return record;
   }
@@ -116,7 +118,7 @@ export class WorkerLink {
   async remove(): Promise<void> {
     const { registry, accounts, nodeId } = this.#options;
     const record = await registry.ask("beginRemoval", { nodeId }, REGISTRY_DEADLINE);
-    this.#lifeEnded(NODE_CLOSE.revoked);
+    this.reconcile();
     for (const account of [record.nodeKey, record.storeKey]) {
       if (account !== null) await accounts.remove(account);
     }
@@ -128,8 +130,27 @@ export class WorkerLink {
     const { registry, directory, nodeId } = this.#options;
     if (directory.find(nodeId)?.life?.linkKey !== linkKey) return;
     await registry.ask("retireLife", { nodeId, linkKey }, REGISTRY_DEADLINE);
-    this.#lifeEnded(NODE_CLOSE.superseded);
+    this.reconcile();
     await this.cutRetired();
+  }
+
+  /** Puts into effect what the record says. `opening` is the session that a new life shows itself through. */
+  reconcile(opening: WorkerSession | null = null): void {
+    const { directory, nodeId, endSessions, onLifeEnded, onLifeBegun } = this.#options;
+    const record = directory.known(nodeId);
+    const isCutOff = record === null || record.revoked;
+    const linkKey = record?.life?.linkKey ?? null;
+    if (linkKey !== this.#linkKey) {
+      const hadLife = this.#linkKey !== null;
+      this.#linkKey = linkKey;
+      if (opening === null || opening.connectionId !== this.#session?.connectionId) {
+        this.#endSession(isCutOff ? NODE_CLOSE.revoked : NODE_CLOSE.superseded);
+      }
+      if (hadLife) onLifeEnded();
+      if (linkKey !== null) onLifeBegun();
+    }
+    if (isCutOff && !this.#isCutOff) endSessions(nodeId, null, NODE_CLOSE.revoked);
+    this.#isCutOff = isCutOff;
   }
 
   /** Has the hub cut whatever was retired and is not known to be cut. */
@@ -175,15 +196,10 @@ export class WorkerLink {
     }
   }
 
-  #lifeEnded(close: CloseWord): void {
-    this.#endSession(close);
-    this.#options.onLifeEnded();
-  }
-
-  /** `close` is what the session before is told, when it is another connection. */
-  #adopt(session: WorkerSession | null, close: CloseWord): void {
+  /** The session that the present life showed itself through last is its session. */
+  #adopt(session: WorkerSession | null): void {
     if (session?.connectionId === this.#session?.connectionId) return;
-    this.#endSession(close);
+    this.#endSession(NODE_CLOSE.replaced);
     if (session === null || session.closed.aborted) return;
     this.#session = session;
     session.closed.addEventListener(

@@ -21,6 +21,7 @@ const REFUSALS = new Set([
   "node_revoked",
   "node_superseded",
   "unauthorized",
+  "forbidden",
   "unavailable",
   "pairing_not_pending",
 ]);

@@ -420,6 +420,60 @@ describe("a worker life", () => {
     });
   });
 
+  for (const applied of [true, false]) {
+    const what = applied ? "done" : "not done yet";
+    describe(`whose change the store did not answer, and was ${what}`, () => {
+      it("takes over all the same, and the one before learns it", async () => {
+        const { session, token, nodeKey, nodeId } = await room.online("worker-1", {
+          answer: () => new Promise(() => {}),
+        });
+        const under = refusalOf(() => room.nodes.methods["node.host.info"]({ nodeId }, operator()));
+        const newer = await room.connect(token);
+        const life = opening();
+        room.documents.writeFaults.push({ kind: "lost", applied });
+        expect((await refusalOf(() => open(newer, life))).code).to.equal("timeout");
+        await room.clock.advance(1_000);
+        expect(session.closedWith).to.deep.equal([{ code: 4004, reason: "superseded" }]);
+        expect((await under).code).to.equal("link_lost");
+        expect(room.link.holders(nodeKey)).to.deep.equal(new Set());
+        expect((await open(newer, life)).generation).to.equal(2);
+        expect(newer.closedWith).to.deep.equal([]);
+        expect(room.link.holders(nodeKey)).to.deep.equal(new Set([life.linkKey]));
+      });
+
+      it("ends all the same when it was a revocation", async () => {
+        const { session, nodeKey, nodeId } = await room.online("worker-1");
+        room.documents.writeFaults.push({ kind: "lost", applied });
+        const revoke = () => room.nodes.methods["node.revoke"]({ nodeId }, operator());
+        expect((await refusalOf(revoke)).mutationMayHaveApplied).to.equal(true);
+        await room.clock.advance(1_000);
+        expect(session.closedWith).to.deep.equal([{ code: 4003, reason: "revoked" }]);
+        expect(room.ended).to.deep.include({ nodeId, olderThan: null, code: 4003 });
+        expect(room.link.holders(nodeKey)).to.deep.equal(new Set());
+      });
+    });
+  }
+
+  it("survives a crash of its actor: calls are settled, and it is online again", async () => {
+    const {
+      session,
+      nodeId,
+      opening: life,
+    } = await room.online("worker-1", {
+      answer: () => new Promise(() => {}),
+    });
+    const under = refusalOf(() => room.nodes.methods["node.host.info"]({ nodeId }, operator()));
+    await room.clock.advance(0);
+    const { issue } = room.link;
+    room.link.issue = () => Promise.reject(new TypeError("a bug"));
+    expect((await refusalOf(() => open(session, life))).code).to.equal("actor_crashed");
+    room.link.issue = issue;
+    expect((await under).retrySafe).to.equal(true);
+    await room.clock.advance(1_000);
+    expect((await room.row("worker-1")).status).to.equal("online");
+    expect((await open(session, life)).generation).to.equal(1);
+  });
+
   it("is refused beyond sixteen that wait for their turn, without harm to those", async () => {
     const { session } = await room.join("worker-1");
     const life = opening();
