@@ -30,7 +30,8 @@ function lines(answer: ResultOf<"status">, url: string): string[][] {
     ],
     ["runs active", known(runs.active)],
     ["runs queued", known(runs.queued)],
-    ["runs today", `${known(runs.completed_today)} completed, ${known(runs.failed_today)} failed`],
+    ["completed today", known(runs.completed_today)],
+    ["failed today", known(runs.failed_today)],
     ...(channels.length === 0 ? [] : [["channels", channels.map((id) => printable(id)).join(" ")]]),
     ...Object.entries(answer.subsystems)
       .sort(([a], [b]) => (a < b ? -1 : 1))

@@ -71,9 +71,14 @@ function lines(node: Description, host: Host): string[][] {
     ["version", printable(metadata.lemonVersion ?? unknown)],
     ["receipt store", printable(metadata.receiptStore ?? unknown)],
     ["receipts", receipts],
-    ["capabilities", Object.keys(node.capabilities).sort().map(printable).join(" ") || "none"],
+    ["capabilities", capabilitiesText(node)],
     ...hostLines(host),
   ];
+}
+
+function capabilitiesText({ capabilities }: Description): string {
+  const names = Object.keys(capabilities).sort();
+  return names.length === 0 ? "none" : names.map((name) => printable(name)).join(" ");
 }
 
 function hostLines(host: Host): string[][] {

@@ -75,6 +75,7 @@ describe("lemon node", () => {
     expect(shell.stdout.text)
       .to.match(/^receipts +12\/1000 process ids spent$/m)
       .and.match(/^receipt store +ready$/m)
+      .and.match(/^capabilities +node\.process\.get node\.process\.run$/m)
       .and.match(/^memory +1 GiB free of 4 GiB$/m)
       .and.match(/^up +2 h$/m);
     expect(shell.stderr.text).to.equal("");

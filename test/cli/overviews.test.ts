@@ -152,7 +152,8 @@ describe("the overviews", () => {
     expect(shell.stdout.text)
       .to.match(/^runs active +0$/m)
       .and.match(/^runs queued +unknown$/m)
-      .and.match(/^runs today +5 completed, unknown failed$/m)
+      .and.match(/^completed today +5$/m)
+      .and.match(/^failed today +unknown$/m)
       .and.match(/^receipts +available$/m);
   });
 

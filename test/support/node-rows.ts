@@ -11,7 +11,7 @@ export function nodeRow(fields: Partial<NodeRow> = {}): NodeRow {
     nodeId: NODE_ID,
     name: "worker-1",
     type: "coding_agent",
-    capabilities: { "node.process.run": { version: 1 } },
+    capabilities: { "node.process.run": { version: 1 }, "node.process.get": { version: 1 } },
     status: "online",
     pairedAtMs: 1_796_000_000_000,
     lastSeenMs: 1_796_000_100_000,
