@@ -46,6 +46,7 @@ if (!existsSync(main)) {
   fail(`${main} is missing; this package is not complete`);
 } else if (majorOf(process.version) >= NODE_MAJOR) {
   process.argv[1] = main;
+  keepCompiled();
   if (main === source) hushTypeStripping();
   await import(pathToFileURL(main).href);
 } else {
@@ -94,7 +95,9 @@ function packagedNode() {
 /** @param {string} node */
 function runIn(node) {
   const self = fileURLToPath(import.meta.url);
-  const child = spawn(node, [self, ...process.argv.slice(2)], { stdio: "inherit" });
+  const child = spawn(node, [YOUNG_GENERATION_FLAG, self, ...process.argv.slice(2)], {
+    stdio: "inherit",
+  });
   // A terminal sends these three to the whole foreground group, so below one the child has them
   // already. Everything else was sent to this process alone and is passed on.
   const hasTerminal = isOpenable("/dev/tty");
