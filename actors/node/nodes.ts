@@ -54,7 +54,7 @@ export interface NodesOptions {
   readonly secrets?: Secrets;
 }
 
-export type NodeMethod = FleetMethod | ProcessMethod | EnrolmentMethod;
+type NodeMethod = FleetMethod | ProcessMethod | EnrolmentMethod;
 
 export interface Nodes {
   readonly methods: MethodHandlers<NodeMethod>;

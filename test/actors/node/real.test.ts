@@ -92,11 +92,8 @@ describe("a fleet on a real hub", () => {
     return await methods()["node.describe"]({ nodeId }, operator());
   }
 
-  async function until(nodeId: string, status: string): Promise<void> {
-    while ((await describeNode(nodeId)).status !== status) {
-      await new Promise((resolve) => setTimeout(resolve, 5));
-    }
-  }
+  const until = (nodeId: string, status: string): Promise<void> =>
+    eventually(async () => (await describeNode(nodeId)).status === status);
 
   it("joins a machine, is online when it answers, and carries calls and receipts", async () => {
     const { nodeId, token } = await enrol("worker-1");
@@ -256,9 +253,8 @@ describe("a fleet on a real hub", () => {
     await methods()["node.revoke"]({ nodeId }, operator());
     expect(on.closedWith).to.deep.equal([{ code: 4003, reason: "revoked" }]);
     await until(nodeId, "offline");
-    while (controller.link.connections(opened.nodeKey as NodeKey).length > 0) {
-      await new Promise((resolve) => setTimeout(resolve, 5));
-    }
+    const connections = () => controller.link.connections(opened.nodeKey as NodeKey);
+    await eventually(() => connections().length === 0);
     await restartController();
     expect((await refusalOf(() => session(token))).code).to.equal("node_revoked");
     expect((await describeNode(nodeId)).status).to.equal("offline");
@@ -275,8 +271,9 @@ describe("a fleet on a real hub", () => {
       waitForLink: false,
     });
     workers.push(thief);
-    await until(nodeId, "offline");
+    await eventually(() => on.closedWith.length > 0);
     expect(on.closedWith).to.deep.equal([{ code: 4004, reason: "superseded" }]);
+    expect((await describeNode(nodeId)).status).to.equal("offline");
     expect((await refusalOf(() => methods()["node.link.open"](shown(life), on))).code).to.equal(
       "node_superseded",
     );
@@ -359,6 +356,11 @@ describe("a fleet on a real hub", () => {
     expect(controller.log.text()).to.not.include(`"${code}"`);
   });
 });
+
+/** Resolves once it is so; mocha's own bound ends a wait for what never comes. */
+async function eventually(isSo: () => boolean | Promise<boolean>): Promise<void> {
+  while (!(await isSo())) await new Promise((resolve) => setTimeout(resolve, 5));
+}
 
 function filesBelow(folder: string): string[] {
   return readdirSync(folder, { recursive: true, encoding: "utf8" })
