@@ -111,17 +111,15 @@ class Run {
         this.#detached.abort();
       },
     });
-    try {
-      void this.#work().then(
-        (ending) => this.#ending.resolve(ending),
-        (error: unknown) => this.#ending.resolve({ kind: "failed", error, receipt: null }),
-      );
-      const ending = await this.#ending.promise;
-      this.#decided = true;
-      return await this.#tell(ending);
-    } finally {
-      interrupts.stop();
-    }
+    void this.#work().then(
+      (ending) => this.#ending.resolve(ending),
+      (error: unknown) => this.#ending.resolve({ kind: "failed", error, receipt: null }),
+    );
+    const ending = await this.#ending.promise;
+    this.#decided = true;
+    // There is nothing left to cancel or to leave: from here on a signal does what it always does.
+    interrupts.stop();
+    return this.#tell(ending);
   }
 
   async #work(): Promise<Ending> {

@@ -334,6 +334,19 @@ describe("an uncertain lemon process run", () => {
       );
     });
 
+    it("is interrupted like any command once the run has ended and only its output is left", async () => {
+      peer.on("node.process.run", ({ processId }) => completed(processId));
+      let listening: number | null = null;
+      const { stdout } = shell;
+      const write = stdout.write.bind(stdout);
+      stdout.write = (bytes) => {
+        listening ??= shell.listeners("SIGINT");
+        return write(bytes);
+      };
+      expect(await shell.run(...RUN)).to.equal(0);
+      expect(listening).to.equal(0);
+    });
+
     it("detaches when told so", async () => {
       shell = newShell({ terminal });
       peer.on("node.process.run", () => SILENCE);
