@@ -3,7 +3,7 @@
  *
  * 1. Every request gets exactly one answer, unless its connection ends first; none waits for another.
  * 2. An id is in flight once. At most `MAX_IN_FLIGHT` requests are: those that run, and those whose answers
- *    wait for the socket. `health` is answered beyond that too, since clients tell by it that we live.
+ *    wait for the socket. `health` is answered always, since clients tell by it that we live.
  * 3. Nothing of an unexpected failure reaches the wire or the log but its class.
  */
 import type { Logger } from "pino";
@@ -84,15 +84,14 @@ export class Requests {
 
   #refuseBeyondBounds(id: string, method: string): void {
     if (this.#inFlight.has(id)) throw new LemonError("duplicate_request_id");
+    if (method === ALWAYS_SERVED) return;
     if (this.#state === "draining") {
       throw new LemonError("unavailable", {
         message: "The control plane is shutting down; nothing was done",
       });
     }
     const inFlight = this.#inFlight.size + this.#setting.connection.waitingAnswers;
-    if (inFlight >= MAX_IN_FLIGHT && method !== ALWAYS_SERVED) {
-      throw new LemonError("too_many_requests_in_flight");
-    }
+    if (inFlight >= MAX_IN_FLIGHT) throw new LemonError("too_many_requests_in_flight");
   }
 
   #await(id: string, route: Route, result: PromiseLike<unknown>, deadlineMs: number): void {

@@ -1,7 +1,12 @@
-/** Owns who is connected now: every session that said hello and has not ended, by its connection. */
+/**
+ * Owns who is connected now: every session that said hello and has not ended, by its connection.
+ *
+ * When a node's connections are ended, one whose identity was found out before that and who is not in here
+ * yet ends too: it arrives, and is told so.
+ */
 import type { ConnectionId, NodeId } from "../../protocol/ids.ts";
 import type { Role } from "../../protocol/scopes.ts";
-import type { Caller } from "./handler.ts";
+import type { Caller, Identity } from "./handler.ts";
 
 export interface ConnectionCounts {
   readonly active: number;
@@ -10,8 +15,22 @@ export interface ConnectionCounts {
   readonly devices: number;
 }
 
+/** The end of a node's connections: those of a session generation below `olderThan`, or all of them (null). */
+interface Ending {
+  readonly nodeId: NodeId;
+  readonly olderThan: number | null;
+}
+
+/** A connection whose identity is being found out; `settle` it once, whatever came of it. */
+export interface Arrival {
+  /** True when `identity` was ended while it was found out. */
+  settle(identity: Identity | null): boolean;
+}
+
 export class Roster {
   readonly #callers = new Map<ConnectionId, Caller>();
+  /** For each arrival the endings since it began. */
+  readonly #arrivals = new Set<Ending[]>();
   readonly #ofRole: Record<Role, number> = { operator: 0, node: 0, device: 0 };
 
   enter(caller: Caller): void {
@@ -26,15 +45,27 @@ export class Roster {
     this.#ofRole[caller.role] -= 1;
   }
 
+  arrive(): Arrival {
+    const endings: Ending[] = [];
+    this.#arrivals.add(endings);
+    return {
+      settle: (identity) => {
+        this.#arrivals.delete(endings);
+        return identity !== null && endings.some((ending) => isEnded(identity, ending));
+      },
+    };
+  }
+
   /** Ends a node's connections: those of a session generation below `olderThan`, or all of them (null). */
   endNode(
     nodeId: NodeId,
     olderThan: number | null,
     { code, reason }: { readonly code: number; readonly reason: string },
   ): void {
-    for (const { node, close } of [...this.#callers.values()]) {
-      if (node === null || node.nodeId !== nodeId) continue;
-      if (olderThan === null || node.sessionGeneration < olderThan) close(code, reason);
+    const ending = { nodeId, olderThan };
+    for (const endings of this.#arrivals) endings.push(ending);
+    for (const caller of [...this.#callers.values()]) {
+      if (isEnded(caller, ending)) caller.close(code, reason);
     }
   }
 
@@ -42,4 +73,9 @@ export class Roster {
     const { operator, node, device } = this.#ofRole;
     return { active: this.#callers.size, operators: operator, nodes: node, devices: device };
   }
+}
+
+function isEnded({ node }: Identity, { nodeId, olderThan }: Ending): boolean {
+  if (node === null || node.nodeId !== nodeId) return false;
+  return olderThan === null || node.sessionGeneration < olderThan;
 }

@@ -67,6 +67,9 @@ const FAREWELL: Readonly<Record<Death["reason"], readonly [code: number, reason:
 };
 const POLICY_VIOLATION = 1008;
 
+/** In place of a timer that is over, so that nothing of it is kept. */
+const DONE: CancelTimer = () => {};
+
 export function sessionSpec(
   connection: Connection,
   services: SessionServices,
@@ -94,6 +97,7 @@ class Session implements Behaviour<SessionProtocol>, ConnectionListener {
   readonly #context: ActorContext<SessionProtocol>;
   #phase: Phase = { name: "new" };
   #ended = false;
+  #refused = false;
   #cancelHandshake: CancelTimer;
 
   constructor(
@@ -149,16 +153,15 @@ class Session implements Behaviour<SessionProtocol>, ConnectionListener {
   async #authenticate(id: string, greeting: Greeting): Promise<void> {
     const { token, role, clientId } = greeting;
     const { remoteAddress, directLoopback } = this.#connection;
+    const { authenticate, roster } = this.#services;
+    const arrival = roster.arrive();
     let identity: Identity;
     try {
-      identity = await this.#services.authenticate({
-        token,
-        role,
-        clientId,
-        remoteAddress,
-        directLoopback,
-      });
+      const offered = { token, role, clientId, remoteAddress, directLoopback };
+      identity = await authenticate(offered);
+      if (arrival.settle(identity)) throw new LemonError("node_revoked");
     } catch (failure) {
+      arrival.settle(null);
       if (this.#ended) return;
       this.#phase = { name: "new" };
       this.#refuse(id, failure);
@@ -169,6 +172,7 @@ class Session implements Behaviour<SessionProtocol>, ConnectionListener {
 
   #admit(identity: Identity, greeting: Greeting): void {
     this.#cancelHandshake();
+    this.#cancelHandshake = DONE;
     const { clock, crash, signal } = this.#context;
     const connection = this.#connection;
     const { checkResults, log, policy, roster, routes, server } = this.#services;
@@ -207,7 +211,11 @@ class Session implements Behaviour<SessionProtocol>, ConnectionListener {
       log.error({ ...fields, code: codeOf(failure) }, "connect failed unexpectedly");
       logFrames(log, fields, failure);
     }
-    if (error.code === "unauthorized") log.info(fields, "connect refused");
+    // Once: a peer may try as often as it can, and must not fill the log.
+    if (error.wire === "UNAUTHORIZED" && !this.#refused) {
+      this.#refused = true;
+      log.info({ ...fields, code: error.code }, "connect refused");
+    }
     this.#connection.answer(errorText(id, error, false));
   }
 

@@ -11,7 +11,6 @@
  */
 import { once } from "node:events";
 import { createServer, type IncomingMessage, type Server } from "node:http";
-import type { AddressInfo } from "node:net";
 import type { Duplex } from "node:stream";
 import type { Logger } from "pino";
 import type { Clock } from "../../host/clock.ts";
@@ -55,7 +54,6 @@ const LIMITS: HttpLimits = {
 };
 
 export interface HttpServer {
-  readonly host: string;
   /** The port listened on, also when it was asked for as 0. */
   readonly port: number;
   /** Until this is called every request is answered 503: the port is known before its services are. */
@@ -65,6 +63,8 @@ export interface HttpServer {
 }
 
 const DEFAULT_GRACE_MS = 1_000;
+/** Everybody comes back at once after a restart; Node's own 511 would make most of them wait a second. */
+const BACKLOG = 4_096;
 
 /** Listens. Errors: `port_in_use`, `listen_refused`. */
 export async function listenHttp(options: HttpServerOptions): Promise<HttpServer> {
@@ -80,7 +80,7 @@ class Port implements HttpServer {
   /** Sockets that left HTTP; the server knows of them no longer. */
   readonly #upgraded = new Set<Duplex>();
   #upgrades: ReadonlyMap<string, UpgradeHandler> | null = null;
-  #address: AddressInfo | null = null;
+  #port = 0;
 
   constructor({ clock, log, ...options }: HttpServerOptions) {
     const limits = { ...LIMITS, ...options.limits };
@@ -105,24 +105,20 @@ class Port implements HttpServer {
     this.#server.on("drop", () => log.warn("connection limit reached, a peer was turned away"));
   }
 
-  get host(): string {
-    return this.#address?.address ?? "";
-  }
-
   get port(): number {
-    return this.#address?.port ?? 0;
+    return this.#port;
   }
 
   async listen(host: string, port: number): Promise<void> {
     try {
       const listening = once(this.#server, "listening");
-      this.#server.listen({ host, port });
+      this.#server.listen({ host, port, backlog: BACKLOG });
       await listening;
     } catch (failure) {
       throw listenFailure(failure, host, port);
     }
     const address = this.#server.address();
-    if (typeof address === "object") this.#address = address;
+    if (typeof address === "object") this.#port = address?.port ?? 0;
     this.#server.on("error", (error) => this.#log.error({ fault: error.name }, "listening failed"));
   }
 

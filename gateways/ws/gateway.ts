@@ -8,15 +8,16 @@
  */
 import { randomUUID } from "node:crypto";
 import type { IncomingMessage } from "node:http";
+import type { Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import type { Logger } from "pino";
-import { WebSocketServer } from "ws";
+import { type WebSocket, WebSocketServer } from "ws";
 import type { Connection } from "../../actors/session/connection.ts";
 import type { Clock } from "../../host/clock.ts";
 import { POLICY, type Policy } from "../../protocol/frames.ts";
 import type { ConnectionId } from "../../protocol/ids.ts";
 import { refusal, sendOnSocket } from "../http/answer.ts";
-import { peerOf } from "../http/peer.ts";
+import { type Peer, peerOf } from "../http/peer.ts";
 import type { UpgradeHandler } from "../http/server.ts";
 import { Backlog } from "./backlog.ts";
 import { type ConnectionSetting, type ConnectionTimes, WsConnection } from "./connection.ts";
@@ -112,22 +113,20 @@ class Gateway implements WsGateway {
       return;
     }
     this.#server.handleUpgrade(request, socket, head, (ws) => {
-      this.#connections += 1;
-      ws.once("close", () => {
-        this.#connections -= 1;
-      });
-      this.#options.open(
-        new WsConnection(
-          connectionId(),
-          peerOf(request),
-          ws,
-          request.socket,
-          this.#strangers.meter(),
-          this.#setting,
-        ),
-      );
+      this.#opened(ws, peerOf(request), request.socket);
     });
   };
+
+  /** A function of its own: the listener below lives as long as the socket, and would keep the request alive. */
+  #opened(ws: WebSocket, peer: Peer, socket: Socket): void {
+    this.#connections += 1;
+    ws.once("close", () => {
+      this.#connections -= 1;
+    });
+    const stranger = this.#strangers.meter();
+    const { open } = this.#options;
+    open(new WsConnection(connectionId(), peer, ws, socket, stranger, this.#setting));
+  }
 }
 
 const FULL = refusal(503, "UNAVAILABLE", "The control plane serves its limit of connections", {

@@ -44,7 +44,7 @@ export interface TestGateway extends LogLines {
   connections(): number;
   /** What came to `/leafnode`, the other upgrade path. */
   readonly leafUpgrades: { readonly request: IncomingMessage; readonly socket: Duplex }[];
-  /** Stops the tree (sessions first drain), then the port. */
+  /** Cuts every socket and ends the tree. */
   close(): Promise<void>;
 }
 
@@ -115,8 +115,10 @@ export async function testGateway(options: TestGatewayOptions = {}): Promise<Tes
     connections: () => gateway.connections,
     leafUpgrades,
     async close() {
-      await system.shutdown({ withinMs: 0 });
+      const stopped = system.shutdown({ withinMs: 0 });
+      // Without their sockets the sessions have nothing to wait for, also where time stands still.
       await http.close(0);
+      await stopped;
     },
   };
 }

@@ -309,6 +309,21 @@ describe("a handshake whose authentication takes its time", () => {
       assert.equal((await client.next()).error?.details?.["code"], "deadline_exceeded");
     }));
 
+  it("is over after 10 s all the same", async () => {
+    const clock = new FakeClock();
+    const authenticate = (): Promise<never> => new Promise(() => {});
+    const gateway = await testGateway({ authenticate, clock });
+    try {
+      const client = await WsClient.open(gateway.url);
+      client.request("connect", operator());
+      assert.equal((await client.call("health")).error?.code, "HANDSHAKE_REQUIRED");
+      await clock.advance(10_000);
+      assert.deepEqual(await client.closed(), { code: 1008, reason: "handshake timeout" });
+    } finally {
+      await gateway.close();
+    }
+  });
+
   it("admits nobody whose socket is gone by then", () =>
     withPending(async (client, settle, gateway) => {
       await client.close();
@@ -328,6 +343,10 @@ describe("the time for a handshake", () => {
       const admitted = await WsClient.connect(gateway.url);
       await clock.advance(9_999);
       assert.equal((await failing.call("connect", {})).error?.code, "UNAUTHORIZED");
+      // Whoever fails often is told of in the log once.
+      for (let attempt = 0; attempt < 5; attempt += 1) await failing.call("connect", {});
+      const refusals = gateway.lines.filter((line) => line["msg"] === "connect refused");
+      assert.equal(refusals.length, 1);
       await clock.advance(1);
       const end = { code: 1008, reason: "handshake timeout" };
       assert.deepEqual(await silent.closed(), end);

@@ -204,6 +204,7 @@ describe("an ordered stop", () => {
         retrySafe: true,
         mutationMayHaveApplied: false,
       });
+      assert.equal((await busy.call("health")).ok, true);
       finish.resolve();
       const answered = await busy.next();
       assert.equal(answered.id, "running");

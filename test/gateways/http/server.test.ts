@@ -41,7 +41,6 @@ describe("the control plane's port", () => {
 
   it("takes a free port for 0 and says which", () => {
     assert.isAbove(http.port, 0);
-    assert.equal(http.host, "127.0.0.1");
   });
 
   it("answers 503 to everything until its services are there", async () => {
