@@ -5,7 +5,6 @@
  * 2. A change is one document write: a crash leaves the record as it was or as it shall be.
  * 3. A removed node's id is spent (a deleted document's key can not be created again).
  */
-
 import type { CancelTimer, Clock } from "../../host/clock.ts";
 import { LemonError } from "../../protocol/errors.ts";
 import type { NodeId, NodeKey } from "../../protocol/ids.ts";
