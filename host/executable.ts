@@ -10,12 +10,8 @@ import { LemonError } from "../protocol/errors.ts";
  * not executable for this account), `invalid_params` (a relative path).
  */
 export function findExecutable(name: string, searchPath: string): string {
+  refuseRelativeProgram(name);
   if (name.startsWith("/")) return name;
-  if (name.includes("/")) {
-    throw new LemonError("invalid_params", {
-      message: "Invalid params: argv.0: must be a name in PATH or an absolute path",
-    });
-  }
   let found: "nothing" | "forbidden" = "nothing";
   for (const folder of searchPath.split(":")) {
     if (!folder.startsWith("/")) continue;
@@ -43,4 +39,12 @@ function isExecutable(path: string): boolean {
   } catch {
     return false;
   }
+}
+
+/** `invalid_params` for a program that is neither a name nor an absolute path. */
+export function refuseRelativeProgram(name: string): void {
+  if (name.startsWith("/") || !name.includes("/")) return;
+  throw new LemonError("invalid_params", {
+    message: "Invalid params: argv.0: must be a name in PATH or an absolute path",
+  });
 }
