@@ -258,7 +258,7 @@ class StateFolder {
   readonly #identity: BigIntStats;
 
   constructor(path: string) {
-    const canonical = realpathSync(path);
+    const canonical = nameable(path);
     this.#fd = openDirectory(canonical);
     this.#path = components(canonical);
     this.#identity = fstatSync(this.#fd, { bigint: true });
@@ -279,6 +279,16 @@ class StateFolder {
 
   close(): void {
     closeSync(this.#fd);
+  }
+}
+
+/** Its canonical path; itself when it has none here (reached through another mount namespace): the inode then decides alone. */
+function nameable(path: string): string {
+  try {
+    return realpathSync(path);
+  } catch (failure) {
+    if (errnoOf(failure) === "ENOENT") return path;
+    throw failure;
   }
 }
 
