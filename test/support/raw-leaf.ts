@@ -88,6 +88,10 @@ class Leaf implements RawLeaf {
     return this.#open;
   }
 
+  get rawSocket(): WebSocket {
+    return this.#socket;
+  }
+
   subscribe(subject: string, queue?: string): void {
     this.send(queue === undefined ? `LS+ ${subject}\r\n` : `LS+ ${subject} ${queue} 1\r\n`);
   }

@@ -1,0 +1,113 @@
+/**
+ * Owns the way of leafs through the controller's own port: `/leafnode` is joined to the hub's websocket
+ * listener, and to nothing else of it.
+ *
+ * 1. The hub gets a request head of our own making, on a connection that carries nothing else; not one
+ *    byte of the client's follows before the hub has consented. A client that sent some is refused:
+ *    through a plain byte proxy they would be read as a second request, for another path.
+ * 2. Handshakes under way, links, the time a handshake takes and the size of the hub's answer are bounded.
+ * 3. Nothing a client claims about itself (Origin, X-Forwarded-For, …) reaches the hub.
+ */
+import type { IncomingMessage } from "node:http";
+import { Socket } from "node:net";
+import type { Duplex } from "node:stream";
+import type { Logger } from "pino";
+import type { Clock } from "../../host/clock.ts";
+import { askHub, type Consent } from "./handshake.ts";
+import { pipe } from "./pipe.ts";
+import { createRation, type Ration } from "./ration.ts";
+import { judge, type RefusalStatus, refusal, responseHead } from "./upgrade.ts";
+
+const DEFAULT_LIMITS: LeafProxyLimits = {
+  handshakeMs: 5_000,
+  pendingHandshakes: 64,
+  links: 4_096,
+};
+
+export interface LeafProxyOptions {
+  /** The hub's websocket listener. */
+  readonly hubWebsocket: { readonly host: string; readonly port: number };
+  readonly clock: Clock;
+  readonly log: Logger;
+  readonly ration?: Ration;
+  readonly limits?: Partial<LeafProxyLimits>;
+}
+
+export interface LeafProxyLimits {
+  readonly handshakeMs: number;
+  readonly pendingHandshakes: number;
+  readonly links: number;
+}
+
+export interface LeafProxy {
+  /** Takes over a request with `Upgrade` (`http.Server`'s event), whatever its path. */
+  upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void;
+  snapshot(): { readonly links: number; readonly pending: number };
+  /** Cuts every link and takes no more. */
+  close(): void;
+}
+
+export function createLeafProxy(options: LeafProxyOptions): LeafProxy {
+  const { hubWebsocket, clock, log } = options;
+  const limits = { ...DEFAULT_LIMITS, ...options.limits };
+  const ration = options.ration ?? createRation({ clock });
+  const pending = new Set<Duplex>();
+  const links = new Set<Duplex>();
+  let closed = false;
+
+  async function connect(node: Duplex, key: string): Promise<void> {
+    const abandoned = new AbortController();
+    const abandon = (): void => abandoned.abort();
+    node.on("close", abandon);
+    pending.add(node);
+    const { handshakeMs: timeoutMs } = limits;
+    const answer = await askHub({ hubWebsocket, key, clock, timeoutMs, signal: abandoned.signal });
+    pending.delete(node);
+    node.off("close", abandon);
+    if (typeof answer !== "number" && !node.destroyed) {
+      join(node, answer, key);
+    } else if (typeof answer !== "number") {
+      answer.hub.destroy();
+    } else if (!node.destroyed) {
+      log.warn({ status: answer }, "the hub took no leaf");
+      refuse(node, answer);
+    }
+  }
+
+  function join(node: Duplex, { hub, first }: Consent, key: string): void {
+    links.add(node);
+    if (node instanceof Socket) node.setNoDelay(true).setTimeout(0);
+    node.write(responseHead(key));
+    if (first.length > 0) node.write(first);
+    pipe({ node, hub, ration, clock, onClosed: () => links.delete(node) });
+  }
+
+  return {
+    upgrade(request, node, head) {
+      // From here to the end of the line: an error is followed by `close`, which is what counts.
+      node.on("error", () => undefined);
+      const verdict = judge(request, head);
+      if (!verdict.ok) {
+        refuse(node, verdict.status);
+      } else if (
+        closed ||
+        pending.size >= limits.pendingHandshakes ||
+        pending.size + links.size >= limits.links
+      ) {
+        refuse(node, 503);
+      } else {
+        void connect(node, verdict.key);
+      }
+    },
+    snapshot: () => ({ links: links.size, pending: pending.size }),
+    close() {
+      closed = true;
+      for (const socket of [...pending, ...links]) socket.destroy();
+    },
+  };
+}
+
+/** Answers in plain HTTP and closes; what the client still sends is not read. */
+function refuse(socket: Duplex, status: RefusalStatus): void {
+  socket.end(refusal(status), () => socket.destroy());
+}
