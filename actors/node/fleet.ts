@@ -64,7 +64,9 @@ export class Fleet {
   async open(nodeId: NodeId, opening: Opening, session: WorkerSession | null): Promise<OpenedLink> {
     this.#options.directory.byId(nodeId);
     const actor = await this.#actor(nodeId);
-    return await actor.ask("open", { opening, session }, CHANGE_DEADLINE);
+    return await actor
+      .ask("open", { opening, session }, CHANGE_DEADLINE)
+      .catch((error: unknown) => this.#orGone(nodeId, error));
   }
 
   /** Errors: those of the node actor's `call`, and of asking it. A read never has applied anything. */
@@ -79,7 +81,9 @@ export class Fleet {
 
   async revoke(nodeId: NodeId): Promise<void> {
     const actor = await this.#actor(nodeId);
-    await actor.ask("revoke", null, CHANGE_DEADLINE);
+    await actor
+      .ask("revoke", null, CHANGE_DEADLINE)
+      .catch((error: unknown) => this.#orGone(nodeId, error));
   }
 
   /** Repeated after a failure, it completes what is left to do. */
@@ -88,9 +92,12 @@ export class Fleet {
     this.#removing.add(nodeId);
     try {
       await actor.ask("remove", null, CHANGE_DEADLINE);
+    } catch (error) {
+      // Another removal was faster, and sent this one's actor away.
+      if (!this.#isGone(nodeId)) throw error;
     } finally {
       this.#removing.delete(nodeId);
-      if (this.#options.directory.known(nodeId) === null) await this.#dismiss(nodeId);
+      if (this.#isGone(nodeId)) await this.#dismiss(nodeId);
     }
   }
 
@@ -120,6 +127,15 @@ export class Fleet {
       .catch(() => undefined);
   }
 
+  #isGone(nodeId: NodeId): boolean {
+    return this.#options.directory.known(nodeId) === null;
+  }
+
+  /** Whose actor was sent away because the node was removed is told that, whatever else it met. */
+  #orGone(nodeId: NodeId, error: unknown): never {
+    throw this.#isGone(nodeId) ? new LemonError("node_not_found", { cause: error }) : error;
+  }
+
   async #dismiss(nodeId: NodeId): Promise<void> {
     const started = this.#actors.get(nodeId);
     this.#actors.delete(nodeId);
@@ -130,8 +146,8 @@ export class Fleet {
   #actor(nodeId: NodeId): Promise<ActorRef<NodeProtocol>> {
     const known = this.#actors.get(nodeId);
     if (known !== undefined) return known;
-    const { supervisor, directory } = this.#options;
-    if (directory.known(nodeId) === null) return Promise.reject(new LemonError("node_not_found"));
+    if (this.#isGone(nodeId)) return Promise.reject(new LemonError("node_not_found"));
+    const { supervisor } = this.#options;
     const onLive = (live: LiveNode): void => void this.#live.set(nodeId, live);
     const started = supervisor.startActor(nodeSpec({ ...this.#options, nodeId, onLive }));
     this.#actors.set(nodeId, started);

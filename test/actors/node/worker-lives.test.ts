@@ -287,6 +287,27 @@ describe("a worker life", () => {
     expect(row?.nodeId).to.equal(next.nodeId);
   });
 
+  it("that shows itself while its node is removed is told that it is gone; two removals are one", async () => {
+    const { session, nodeId } = await room.online("worker-1");
+    const { methods } = room.nodes;
+    const remove = () => methods["node.remove"]({ nodeId }, operator());
+    const outcomes = await Promise.allSettled([
+      remove(),
+      open(session),
+      remove(),
+      methods["node.revoke"]({ nodeId }, operator()),
+    ]);
+    expect(outcomes.map(({ status }) => status)).to.deep.equal([
+      "fulfilled",
+      "rejected",
+      "fulfilled",
+      "rejected",
+    ]);
+    for (const outcome of outcomes) {
+      if (outcome.status === "rejected") expect(outcome.reason.code).to.equal("node_not_found");
+    }
+  });
+
   describe("whose link credentials are in other hands", () => {
     it("is over: cut, closed, refused; another life may follow", async () => {
       const { session, nodeKey, opening: life } = await room.online("worker-1");
