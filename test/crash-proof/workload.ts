@@ -6,6 +6,7 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { Client } from "../../client/index.ts";
+import { LemonError } from "../../protocol/errors.ts";
 import type { Answer, Call, LedgerLine } from "./checker.ts";
 
 /** Numbers from 0 up to, not including, 1; the same for the same seed. */
@@ -149,7 +150,7 @@ export class Workload {
     id: string,
     call: () => Promise<Reading>,
   ): Promise<void> {
-    // What was proven not to be delivered is asked again, as a caller would; anything else never is.
+    // What the error says is safe to repeat is asked again, as a caller would; anything else never is.
     while (await this.#attempt(operation, id, call)) await this.#pause(OFFLINE_PAUSE_MS);
   }
 
@@ -170,7 +171,7 @@ export class Workload {
       const code = failure instanceof Error && "code" in failure ? String(failure.code) : "foreign";
       this.errors.set(code, (this.errors.get(code) ?? 0) + 1);
       this.calls.push({ operation, id, sentAt, answer: null });
-      return code === "node_offline";
+      return failure instanceof LemonError && failure.retrySafe;
     }
   }
 
