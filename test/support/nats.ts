@@ -51,10 +51,19 @@ export interface TestNodeServer extends TestServer {
 
 const folders = new Set<TempFolder>();
 const servers = new Map<number, ProcessIdentity>();
-process.once("exit", () => {
+
+function killAll(): void {
   for (const identity of servers.values()) signalProcess(identity, "SIGKILL");
   for (const folder of folders) folder[Symbol.dispose]();
-});
+}
+process.once("exit", killAll);
+for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) {
+  process.once(signal, () => {
+    killAll();
+    // Without anybody else to say what the signal means, it means the end.
+    if (process.listenerCount(signal) === 0) process.kill(process.pid, signal);
+  });
+}
 
 let binary: Promise<NatsServerBinary> | undefined;
 

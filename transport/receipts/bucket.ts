@@ -7,7 +7,6 @@
  * 3. Nothing is ever deleted, purged or replaced; settings that would allow it are told as foreign.
  */
 import {
-  DeliverPolicy,
   DiscardPolicy,
   JetStreamApiCodes,
   JetStreamApiError,
@@ -22,6 +21,7 @@ import {
 } from "@nats-io/jetstream";
 import type { NatsConnection } from "@nats-io/transport-node";
 import { LemonError } from "../../protocol/errors.ts";
+import { untilAborted } from "./link.ts";
 import { MAX_REVISIONS } from "./record.ts";
 
 export interface StoredMessage {
@@ -55,10 +55,9 @@ export interface BucketTimeouts {
 const MAX_MESSAGES_PER_SUBJECT = 10_077;
 /** Limits of the server or the account: memory, storage, the stream's own bytes. */
 const OUT_OF_ROOM: readonly number[] = [10_023, 10_028, 10_047, 10_054];
-/** A scan's consumer whose maker died is gone after it. */
-const SCAN_IDLE_MS = 30_000;
-/** Messages asked for ahead in a scan. */
-const SCAN_AHEAD = 1_000;
+/** Reads of one comparison that are under way at a time: they hide each other's round trip. */
+const READS_IN_FLIGHT = 64;
+const ABORTED = Symbol("aborted");
 /** Settings that take back, after the fact, what was acknowledged or how; we never set any. */
 const NEVER_SET = [
   "sealed",
@@ -158,34 +157,32 @@ export class Bucket {
   }
 
   /**
-   * The last revision under every key, in one pass. What the server skips because it cannot read it
-   * is missing here: the caller compares. Errors: `receipt_store_unavailable`, also when aborted.
+   * The last revision under every key, each by a read of its own: a consumer passes over what the
+   * server cannot read and still counts it. What the leader calls absent is missing here; the caller
+   * compares. Errors: `receipt_store_unavailable`, at once when aborted.
    */
   async lastOfEach(signal: AbortSignal): Promise<StoredMessage[]> {
-    return answered(async () => {
-      const consumer = await this.#client.consumers.get(this.stream, {
-        deliver_policy: DeliverPolicy.LastPerSubject,
-        filter_subjects: [`${this.#subjects}>`],
-        inactive_threshold: SCAN_IDLE_MS,
-      });
-      let { num_pending: pending } = await consumer.info(true);
-      const found: StoredMessage[] = [];
-      if (pending === 0) return found;
-      const messages = await consumer.consume({ max_messages: SCAN_AHEAD });
-      const stop = (): void => void messages.close();
-      signal.addEventListener("abort", stop);
-      if (signal.aborted) stop();
-      for await (const message of messages) {
-        const key = message.subject.slice(this.#subjects.length);
-        found.push({ key, sequence: message.seq, bytes: message.data });
-        pending = message.info.pending;
-        if (pending === 0) break;
+    const keys = await this.#keys(signal);
+    const found: StoredMessage[] = [];
+    const readers = Array.from({ length: READS_IN_FLIGHT }, async () => {
+      for (let key = keys.pop(); key !== undefined; key = keys.pop()) {
+        const message = await untilAborted(this.get(key), signal, ABORTED);
+        if (message === ABORTED) throw new LemonError("receipt_store_unavailable");
+        if (message !== null) found.push(message);
       }
-      signal.removeEventListener("abort", stop);
-      if (pending > 0) throw new LemonError("receipt_store_unavailable");
-      await consumer.delete();
-      return found;
     });
+    await Promise.all(readers);
+    return found;
+  }
+
+  async #keys(signal: AbortSignal): Promise<string[]> {
+    const filter = { subjects_filter: `${this.#subjects}>` };
+    const listing = answered(() => this.#manager.streams.info(this.stream, filter));
+    const info = await untilAborted(listing, signal, ABORTED);
+    if (info === ABORTED) throw new LemonError("receipt_store_unavailable");
+    return Object.keys(info.state.subjects ?? {}).map((subject) =>
+      subject.slice(this.#subjects.length),
+    );
   }
 
   #settings() {

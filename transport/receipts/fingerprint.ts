@@ -8,7 +8,6 @@
  */
 import { createHmac, timingSafeEqual } from "node:crypto";
 import { readSecureFile, writeSecureFile } from "../../host/secure-file.ts";
-import { LemonError } from "../../protocol/errors.ts";
 import { digestOf } from "./record.ts";
 
 export interface Fingerprint {
@@ -28,7 +27,8 @@ const KEY_NAME_BYTES = 8;
 
 /**
  * Opens the key file, making the key when there is none that can be used.
- * `bucket` keeps the fingerprints of one kind of work apart from another's.
+ * `bucket` keeps the fingerprints of one kind of work apart from another's. Errors:
+ * `permission_denied` when others could have read the file.
  */
 export async function openFingerprinter(
   path: string,
@@ -43,15 +43,9 @@ export async function openFingerprinter(
   return new HmacFingerprinter(key, bucket);
 }
 
-/** The file holds the key and a check of it; anything else, or wider rights, is no key. */
+/** The file holds the key and a check of it; anything else is no key. */
 async function readKey(path: string): Promise<Buffer | null> {
-  let bytes: Buffer | null;
-  try {
-    bytes = await readSecureFile(path);
-  } catch (failure) {
-    if (failure instanceof LemonError && failure.code === "permission_denied") return null;
-    throw failure;
-  }
+  const bytes = await readSecureFile(path);
   if (bytes === null) return null;
   const key = bytes.subarray(0, KEY_BYTES);
   return bytes.equals(Buffer.concat([key, checkOf(key)])) ? key : null;

@@ -16,15 +16,17 @@ const identityNote = z.strictObject({
 });
 export type IdentityNote = z.infer<typeof identityNote>;
 
-/** Null when there is none; `damaged` when what stands there is not this bucket's note. */
+/**
+ * Null when there is none; `damaged` when what stands there is not this bucket's note. Errors:
+ * `permission_denied` when it is not as this account left it.
+ */
 export async function readIdentityNote(
   path: string,
   bucket: string,
 ): Promise<IdentityNote | null | "damaged"> {
-  let bytes: Buffer | null;
+  const bytes = await readSecureFile(path);
+  if (bytes === null) return null;
   try {
-    bytes = await readSecureFile(path);
-    if (bytes === null) return null;
     const note = identityNote.parse(JSON.parse(bytes.toString("utf8")));
     return note.bucket === bucket ? note : "damaged";
   } catch {

@@ -13,7 +13,7 @@ import { LemonError } from "../../protocol/errors.ts";
 import type { Bucket, Put } from "./bucket.ts";
 import { damaged, type Health } from "./health.ts";
 import type { Ledger } from "./ledger.ts";
-import type { Link } from "./link.ts";
+import { type Link, untilAborted } from "./link.ts";
 import {
   decodeRevision,
   digestOf,
@@ -65,6 +65,7 @@ export interface JournalParts {
   readonly unanswered: (serverId: string) => void;
 }
 
+const UNANSWERED: Put = { outcome: "unanswered" };
 const CUT = Symbol("cut");
 
 /** Puts that may wait for their turn; every one of them is a caller who waits. */
@@ -91,7 +92,7 @@ export class Journal {
     follows: number,
     operation: "admit" | "advance",
   ): Promise<Written> {
-    const { bucket, health, witness } = this.#parts;
+    const { bucket, health, link, witness } = this.#parts;
     const bytes = encodeRevision(revision);
     const digest = digestOf(bytes);
     await this.#reserve();
@@ -103,9 +104,8 @@ export class Journal {
       if (refusal !== null) throw refusal;
       const { serverId } = health;
       if (serverId === null || witness.failed) throw new LemonError("receipt_store_unavailable");
-      const put = await this.#untilCut(bucket.put(target.key, bytes, follows), {
-        outcome: "unanswered",
-      } satisfies Put);
+      const sent = bucket.put(target.key, bytes, follows);
+      const put = await untilAborted(sent, link.cut, UNANSWERED);
       if (put.outcome !== "unanswered") this.#parts.answered();
       if (put.outcome === "stored" && health.serverId === serverId) {
         const { sequence } = put;
@@ -137,11 +137,11 @@ export class Journal {
 
   /** Errors: `receipt_store_unavailable`, `receipt_store_damaged`. */
   async read(target: Target): Promise<Reading> {
-    const { bucket, health, ledger } = this.#parts;
+    const { bucket, health, ledger, link } = this.#parts;
     const refusal = health.refusal("read");
     if (refusal !== null) throw refusal;
     const { serverId } = health;
-    const message = await this.#untilCut(bucket.get(target.key), CUT);
+    const message = await untilAborted(bucket.get(target.key), link.cut, CUT);
     // The answer must come from the server that was checked. Of a damaged store only what is proven by
     // its own digest is shown, whoever sent it.
     if (message === CUT || (serverId !== health.serverId && health.damage === null)) {
@@ -243,21 +243,5 @@ export class Journal {
     log.warn("an acknowledged revision was not found; comparing the stream anew");
     health.doubt();
     return new LemonError("receipt_store_unavailable");
-  }
-
-  /** The client fails nothing when its connection is cut; then `otherwise` is the answer. */
-  async #untilCut<T, const U>(answer: Promise<T>, otherwise: U): Promise<T | U> {
-    const { cut } = this.#parts.link;
-    const { promise, resolve } = Promise.withResolvers<U>();
-    const onCut = (): void => resolve(otherwise);
-    cut.addEventListener("abort", onCut);
-    if (cut.aborted) onCut();
-    try {
-      return await Promise.race([answer, promise]);
-    } finally {
-      cut.removeEventListener("abort", onCut);
-      // Whatever it still becomes: nobody waits for it any more.
-      answer.catch(() => {});
-    }
   }
 }

@@ -61,3 +61,21 @@ export class Link {
     this.#changed();
   }
 }
+
+/** The answer, or `otherwise` as soon as the signal is aborted; what the answer becomes then is nobody's. */
+export async function untilAborted<T, const U>(
+  answer: Promise<T>,
+  signal: AbortSignal,
+  otherwise: U,
+): Promise<T | U> {
+  const { promise, resolve } = Promise.withResolvers<U>();
+  const onAbort = (): void => resolve(otherwise);
+  signal.addEventListener("abort", onAbort);
+  if (signal.aborted) onAbort();
+  try {
+    return await Promise.race([answer, promise]);
+  } finally {
+    signal.removeEventListener("abort", onAbort);
+    answer.catch(() => {});
+  }
+}
