@@ -132,10 +132,9 @@ export class SystemSpawner implements Spawner {
   }
 
   async start(spec: SpawnSpec, sink: OutputSink): Promise<NativeProcess> {
-    await this.#containment.ready();
     const cell = this.#containment.open();
     try {
-      const child = cell.spawn({
+      const child = await cell.spawn({
         executable: spec.executable,
         argv: spec.argv,
         environment: Object.entries(spec.environment).map(([name, value]) => `${name}=${value}`),
@@ -166,7 +165,7 @@ export class SystemSpawner implements Spawner {
     await Promise.allSettled([...this.#live].map((process) => process.end()));
     this.#reaper.close();
     this.#stopReapingOrphans();
-    this.#containment.close();
+    await this.#containment.close();
     this.#exits.close();
   }
 }

@@ -38,6 +38,8 @@ import type { Cell, Containment } from "./containment.ts";
 /** A cgroup folder is given this long to empty after `cgroup.kill`: only uninterruptible sleep takes longer. */
 const EMPTY_WITHIN_MS = 2_000;
 const PREFIX = "lemon-";
+/** So long after a move the next one is fast. */
+const WARM_MS = 4;
 
 /** Files through which a process enters a cgroup and leaves it. */
 interface Doors {
@@ -59,6 +61,9 @@ export class CgroupContainment implements Containment {
   #bornInside = canSpawnIntoCgroup();
   #created = 0;
   #isHome = true;
+  /** When this process was moved last. */
+  #movedMs = Number.NEGATIVE_INFINITY;
+  #warmUp: Promise<void> | null = null;
 
   private constructor(base: string, lock: FileLock, home: number) {
     this.cgroup = base;
@@ -91,29 +96,21 @@ export class CgroupContainment implements Containment {
   /** One way in and out, so that a machine that refuses it is found out before any run. */
   #prove(): void {
     const doors = this.#take();
+    try {
+      this.#standIn(doors, () => {});
+      if (!this.#isHome) throw new Error("no way back");
+    } catch (failure) {
+      discard(doors);
+      throw failure;
+    }
     this.#free.push(doors);
-    this.#standIn(doors, () => {});
-    if (!this.#isHome) throw new Error("no way back");
-  }
-
-  /**
-   * The kernel's lock for moving a process takes milliseconds to get when nobody has moved one lately
-   * (it waits for an RCU grace period). A move to where this process is already, on a pool thread, makes
-   * the moves that follow fast.
-   */
-  async ready(): Promise<void> {
-    if (this.#bornInside) return;
-    await new Promise<void>((resolve) => {
-      // Whether it worked shows when it counts.
-      write(this.#home, "0", () => resolve());
-    });
   }
 
   open(): Cell {
     return new CgroupCell(this, this.#free.pop() ?? this.#take());
   }
 
-  spawnIn(doors: Doors, spec: NativeSpawn): NativeChild {
+  async spawnIn(doors: Doors, spec: NativeSpawn): Promise<NativeChild> {
     if (this.#bornInside) {
       try {
         return spawnNative({ ...spec, cgroup: doors.directory });
@@ -121,10 +118,28 @@ export class CgroupContainment implements Containment {
         if (!BIRTH_REFUSED.has(errnoOf(failure) ?? "")) throw failure;
       }
     }
+    // Looked at and acted upon in one turn: a warm-up that is under way would move this process out of
+    // the cell in the very moment of the fork.
+    while (this.#warmUp !== null || performance.now() - this.#movedMs > WARM_MS) {
+      this.#warmUp ??= this.#warm();
+      await this.#warmUp;
+    }
     const child = this.#standIn(doors, () => spawnNative(spec));
     // The program can be started, so it was the birth in a cgroup that this kernel does not know.
     this.#bornInside = false;
     return child;
+  }
+
+  /**
+   * The kernel's lock for moving a process takes milliseconds to get when none was moved lately (it waits
+   * for an RCU grace period). A move to where this process is already, on a pool thread, makes the moves
+   * that follow fast.
+   */
+  async #warm(): Promise<void> {
+    // Whether it worked shows when it counts.
+    await new Promise<void>((resolve) => write(this.#home, "0", () => resolve()));
+    this.#movedMs = performance.now();
+    this.#warmUp = null;
   }
 
   #standIn<T>(doors: Doors, act: () => T): T {
@@ -141,6 +156,7 @@ export class CgroupContainment implements Containment {
     try {
       writeSync(this.#home, "0");
       this.#isHome = true;
+      this.#movedMs = performance.now();
     } catch {
       // The home was taken away from us. `kill` knows: no cell is killed from inside.
     }
@@ -168,7 +184,9 @@ export class CgroupContainment implements Containment {
     else discard(doors);
   }
 
-  close(): void {
+  async close(): Promise<void> {
+    // Its descriptor must not become another file's under it.
+    if (this.#warmUp !== null) await this.#warmUp;
     for (const doors of this.#free.splice(0)) discard(doors);
     removeTree(this.cgroup);
     closeSync(this.#home);
@@ -197,7 +215,7 @@ class CgroupCell implements Cell {
     this.#doors = doors;
   }
 
-  spawn(spec: NativeSpawn): NativeChild {
+  spawn(spec: NativeSpawn): Promise<NativeChild> {
     return this.#containment.spawnIn(this.#doors, spec);
   }
 

@@ -18,8 +18,8 @@ export interface Cell {
    * run's process group is to be signalled before `clear`.
    */
   readonly holdsAll: boolean;
-  /** Starts the run's program inside the cell: it is there before its first instruction. */
-  spawn(spec: NativeSpawn): NativeChild;
+  /** Starts the run's program inside the cell: it is there before its first instruction. Once. */
+  spawn(spec: NativeSpawn): Promise<NativeChild>;
   /** Kills everything in the cell by one act of the kernel. Only where it `holdsAll`. */
   kill(): void;
   /**
@@ -37,11 +37,10 @@ export interface Containment {
   readonly cgroup: string | null;
   /** For the reaper process: what stands in the environment of all runs; null when none is needed. */
   readonly mark: string | null;
-  /** Does off the event loop what would make the next `spawn` slow. */
-  ready(): Promise<void>;
   /** A cell for one run. */
   open(): Cell;
-  close(): void;
+  /** No cell is open any more. */
+  close(): Promise<void>;
 }
 
 /** The strongest containment this machine offers. */

@@ -35,14 +35,12 @@ export class SubreaperContainment implements Containment {
     if (process.platform === "linux") becomeSubreaper();
   }
 
-  async ready(): Promise<void> {}
-
   open(): Cell {
     this.#opened += 1;
     return new MarkedCell(`${this.mark}.${this.#opened}`, this.#exits);
   }
 
-  close(): void {}
+  async close(): Promise<void> {}
 }
 
 class MarkedCell implements Cell {
@@ -56,7 +54,7 @@ class MarkedCell implements Cell {
     this.#exits = exits;
   }
 
-  spawn(spec: NativeSpawn): NativeChild {
+  async spawn(spec: NativeSpawn): Promise<NativeChild> {
     const child = spawnNative({ ...spec, environment: [...spec.environment, this.#mark] });
     this.#leader = readProcessRow(child.pid);
     return child;

@@ -11,11 +11,11 @@ export type Mode = "cgroup" | "subreaper";
 type Options = ConstructorParameters<typeof SystemSpawner>[0];
 
 /** What this machine and account can contain runs with; `subreaper` is always among them. */
-export const MODES: readonly Mode[] = modes();
+export const MODES: readonly Mode[] = await modes();
 
-function modes(): Mode[] {
+async function modes(): Promise<Mode[]> {
   const cgroup = CgroupContainment.create();
-  cgroup?.close();
+  await cgroup?.close();
   return cgroup === null ? ["subreaper"] : ["cgroup", "subreaper"];
 }
 

@@ -70,6 +70,26 @@ if (MODES.includes("cgroup")) {
       await spawner.close();
     });
 
+    it("has each run in its cgroup from the first instruction, however many start at once", async () => {
+      const spawner = spawnerOf("cgroup");
+      const places: (string | undefined)[] = [];
+      for (let round = 0; round < 40; round += 1) {
+        await Promise.all(
+          Array.from({ length: 8 }, async (_, n) => {
+            for (let turns = 0; turns < n; turns += 1) {
+              await new Promise((resolve) => setImmediate(resolve));
+            }
+            const { stdout } = await run(spawner, { argv: ["/bin/cat", "/proc/self/cgroup"] });
+            places.push(/^0::(.*)$/m.exec(stdout)?.[1]);
+          }),
+        );
+      }
+      expect(
+        places.filter((place) => !/\/lemon-[0-9a-f]+\/run-\d+$/.test(place ?? "")),
+      ).to.deep.equal([]);
+      await spawner.close();
+    });
+
     it("ends and removes what a run made below its cgroup, too", async () => {
       const containment = CgroupContainment.create();
       if (containment === null) throw new Error("it is there");
@@ -96,13 +116,13 @@ if (MODES.includes("cgroup")) {
       const child = spawn("sleep", ["600"], { stdio: "ignore" });
       const exit = once(child, "exit");
       writeFileSync(join(abandoned, "run-1", "cgroup.procs"), String(child.pid));
-      CgroupContainment.create()?.close();
+      await CgroupContainment.create()?.close();
       expect(await exit).to.deep.equal([null, "SIGKILL"]);
       expect(existsSync(held.cgroup)).to.equal(true);
       // Populated until the child was gone, so the next start removes it at the latest.
-      CgroupContainment.create()?.close();
+      await CgroupContainment.create()?.close();
       expect(existsSync(abandoned)).to.equal(false);
-      held.close();
+      await held.close();
       expect(existsSync(held.cgroup)).to.equal(false);
     });
   });
