@@ -78,15 +78,15 @@ async function adopt(
   return { enrolment, token };
 }
 
+/** A controller that can not be reached now has refused nothing: the worker goes on trying with the token. */
 async function isGood(options: EnrolOptions, token: string): Promise<boolean> {
   try {
     const client = await connectAs(options, token);
     client.close();
     return true;
   } catch (failure) {
-    if (failure instanceof ConnectError && failure.reason === "refused" && !failure.retrySafe)
-      return false;
-    throw failure;
+    if (!(failure instanceof ConnectError) || failure.reason === "aborted") throw failure;
+    return failure.retrySafe;
   }
 }
 
