@@ -126,9 +126,9 @@ export function parseRequestFrame(text: string): ParsedFrame {
   if (typeof value !== "object" || value === null || Array.isArray(value)) {
     return refuse("frame must have type field");
   }
-  // Own members only: a client's `__proto__` is data like any other name.
+  // What `JSON.parse` makes inherits none of these names; a client's `__proto__` is a member like others.
   const frame: UntrustedFrame = value;
-  if (!Object.hasOwn(frame, "type")) return refuse("frame must have type field");
+  if (frame.type === undefined) return refuse("frame must have type field");
   if (frame.type !== "req") return refuse(`expected request frame, got: ${shownType(frame.type)}`);
   const { id, method } = frame;
   if (typeof id !== "string" || typeof method !== "string") {

@@ -22,3 +22,6 @@ export type NodePing = Readonly<z.infer<typeof nodePing>>;
 
 /** The worker's own supervision tree (`TreeRow` of protocol/methods/system.ts). No parameters. */
 export const NODE_TREE = "supervision.tree";
+
+/** What a worker asks of its controller once it takes calls, so that it is online at once. No parameters. */
+export const NODE_SERVING = "serving";

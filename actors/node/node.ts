@@ -51,6 +51,8 @@ export type NodeProtocol = {
    * the node's own and those of `LinkCalls`.
    */
   call: (call: NodeCall) => unknown;
+  /** Its worker serves from now on: resolves with what asking it gives. */
+  serving: (ask: null) => Status;
   revoke: (ask: null) => NodeRecord;
   remove: (ask: null) => null;
   linkEvent: (event: LinkEvent) => void;
@@ -136,6 +138,7 @@ class Node {
           }),
         ),
       call: (call) => later(this.#call(call)),
+      serving: () => later(this.#presence.prove()),
       revoke: () => later(this.#turns.take(() => this.#link.revoke())),
       remove: () =>
         later(

@@ -9,7 +9,7 @@
 import { randomUUID } from "node:crypto";
 import type { Logger } from "pino";
 import { LemonError } from "../../protocol/errors.ts";
-import type { NodeId } from "../../protocol/ids.ts";
+import type { NodeId, NodeKey } from "../../protocol/ids.ts";
 import { NODE_CLOSE } from "../../protocol/methods/enrolment.ts";
 import { nodeName } from "../../protocol/methods/nodes.ts";
 import type { SupervisorRef } from "../../supervision/actor.ts";
@@ -61,6 +61,8 @@ export interface Nodes {
   readonly sessionTokens: SessionTokens;
   /** What the hub's link tells (`HubLinkOptions.onEvent`). */
   linkEvent(event: LinkEvent): void;
+  /** What a worker tells over its link: that it serves from now on (`NODE_SERVING`). Resolves when it was asked. */
+  serving(account: NodeKey): Promise<void>;
   /**
    * The node inside this process: enrolled on the first start, the same ever after, whatever it was
    * renamed to. Errors: `node_name_in_use`.
@@ -116,6 +118,7 @@ export async function openNodes(options: NodesOptions): Promise<Nodes> {
       identify: (token) => registry.ask("identify", { token }, REGISTRY_DEADLINE),
     },
     linkEvent: (event) => fleet.linkEvent(event),
+    serving: (account) => fleet.serving(account),
     async enrolLocal({ name: asked }) {
       const name = nodeName.safeParse(asked);
       if (!name.success) throw new LemonError("invalid_params");

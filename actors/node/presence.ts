@@ -85,6 +85,12 @@ export class Presence {
     this.#ping(this.#watch);
   }
 
+  /** Asks at once; resolves with what is known once the answer, or its failure, has come. */
+  async prove(): Promise<Status> {
+    if (this.#watch !== null) await this.#ask(this.#watch);
+    return this.#status;
+  }
+
   /** It answered something. */
   answered(): void {
     if (this.#watch === null || this.#status !== "online") return;
@@ -100,13 +106,17 @@ export class Presence {
   }
 
   #ping(watch: number): void {
-    const { clock, ping } = this.#options;
+    const { clock } = this.#options;
     this.#cancelPing();
     this.#cancelPing = clock.after(this.#intervalMs(), () => this.#ping(watch));
-    if (this.#inFlight >= PINGS_IN_FLIGHT) return;
+    if (this.#inFlight < PINGS_IN_FLIGHT) void this.#ask(watch);
+  }
+
+  #ask(watch: number): Promise<void> {
+    const { clock, ping } = this.#options;
     this.#inFlight += 1;
     const sentMs = clock.monotonicMs();
-    ping().then(
+    return ping().then(
       (facts) => this.#settled(watch, () => this.#heard(sentMs, facts)),
       (error: unknown) => this.#settled(watch, () => this.#failed(error)),
     );

@@ -21,6 +21,7 @@ import { startSessions } from "../../actors/session/sessions.ts";
 import { listenHttp } from "../../gateways/http/server.ts";
 import { wsGateway } from "../../gateways/ws/gateway.ts";
 import { identify } from "../../host/process-identity.ts";
+import type { NodeKey } from "../../protocol/ids.ts";
 import { LEMON_VERSION } from "../../protocol/version.ts";
 import type { ActorSystem, Death } from "../../supervision/actor.ts";
 import { createActorSystem } from "../../supervision/system.ts";
@@ -81,8 +82,9 @@ export async function startController(
   stack.defer(() => system.shutdown());
   let nodes: Nodes | null = null;
   const onLinkEvent = (event: LinkEvent): void => nodes?.linkEvent(event);
+  const onServing = async (node: NodeKey): Promise<void> => nodes?.serving(node);
   const hub = stack.use(
-    await openHub({ binary, folders, supervisor: system.root, onLinkEvent }, context),
+    await openHub({ binary, folders, supervisor: system.root, onLinkEvent, onServing }, context),
   );
   // Again, so that it comes before the hub's connections close: actors may need them to the last.
   stack.defer(() => system.shutdown());

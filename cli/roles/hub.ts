@@ -3,6 +3,8 @@
  * accounts on it, and the calls that cross it.
  */
 import type { NatsConnection } from "@nats-io/transport-node";
+import type { NodeKey } from "../../protocol/ids.ts";
+import { NODE_SERVING } from "../../protocol/node-link.ts";
 import type { ActorRef, SupervisorRef } from "../../supervision/actor.ts";
 import { openConnection } from "../../transport/connection.ts";
 import { openAuthority } from "../../transport/keys/authority.ts";
@@ -41,6 +43,8 @@ export interface HubOptions {
   /** The server's supervisor: it is its first child. */
   readonly supervisor: SupervisorRef;
   readonly onLinkEvent: (event: LinkEvent) => void;
+  /** A worker says that it serves from now on. */
+  readonly onServing: (node: NodeKey) => Promise<void>;
 }
 
 /** Errors: those of the keys, of the server's start and of the first connections. */
@@ -87,7 +91,13 @@ export async function openHub(options: HubOptions, context: RoleContext): Promis
   stack.defer(() => caller.stop());
   const requests = serveNodeRequests({
     connection: controller,
-    handlers: relinkHandlers(caller),
+    handlers: {
+      ...relinkHandlers(caller),
+      [NODE_SERVING]: async (from) => {
+        await options.onServing(from);
+        return null;
+      },
+    },
     log,
   });
   stack.defer(() => requests.stop());

@@ -12,11 +12,12 @@ import { environmentForRuns } from "../../host/environment.ts";
 import { hostMeter } from "../../host/host-info.ts";
 import { SystemSpawner } from "../../host/spawner.ts";
 import type { NodeId, NodeKey } from "../../protocol/ids.ts";
-import { NODE_PING, NODE_TREE, type NodePing } from "../../protocol/node-link.ts";
+import { NODE_PING, NODE_SERVING, NODE_TREE, type NodePing } from "../../protocol/node-link.ts";
 import { LEMON_VERSION } from "../../protocol/version.ts";
 import type { ActorRef, SupervisorRef, TreeNode } from "../../supervision/actor.ts";
 import type { NatsServerMessages } from "../../transport/nats-server/child-actor.ts";
 import { openReceiptStore } from "../../transport/receipts/open.ts";
+import { requestController } from "../../transport/rpc/requests.ts";
 import { type RpcServer, serveRpc } from "../../transport/rpc/server.ts";
 import type { RoleContext } from "./context.ts";
 import type { NodeFolders } from "./home.ts";
@@ -50,6 +51,7 @@ export interface NodeServices extends AsyncDisposable {
   drain(hurry: AbortSignal): Promise<void>;
 }
 
+const SERVING = { deadlineMs: 3_000, mutation: false } as const;
 /** A server that restarts checks its whole store first. */
 const RESTART = { deadlineMs: 60_000 } as const;
 
@@ -127,6 +129,11 @@ export async function startNodeServices(
     },
   });
   stack.defer(() => rpc.stop());
+
+  // The controller asks it at once then; without this it would find out a moment later.
+  await requestController(link, nodeKey, NODE_SERVING, null, SERVING).catch(() => {
+    log.info("the controller is not there to hear that this node serves");
+  });
 
   const owned = stack.move();
   return {

@@ -75,6 +75,19 @@ describe("a node's presence", () => {
     expect(node.facts).to.deep.equal(ping());
   });
 
+  it("asks at once when its worker says that it serves, and tells what came of it", async () => {
+    const node = new Watched();
+    expect(await node.presence.prove(), "no worker life").to.equal("offline");
+    node.answer = "node_offline";
+    node.presence.begin("offline");
+    await node.clock.advance(20_000);
+    node.answer = ping();
+    expect(await node.presence.prove()).to.equal("online");
+    expect(node.sentMs.at(-1)).to.equal(20_000);
+    node.answer = "node_offline";
+    expect(await node.presence.prove()).to.equal("offline");
+  });
+
   it("asks a node that answers every two seconds", async () => {
     const node = new Watched();
     node.presence.begin("offline");
