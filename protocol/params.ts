@@ -4,7 +4,7 @@
  *
  * 1. Missing fields are reported alone; then wrong types; then values outside their bounds.
  * 2. A sentence names fields, types and bounds, never a value, and is bounded whatever was sent.
- * 3. Only own members count: `__proto__` and `constructor` are names like any other.
+ * 3. A client's `__proto__` and `constructor` are names like any other, and reach no object but its own.
  */
 import type { z } from "zod";
 import { type ErrorCode, isErrorCode, LemonError } from "./errors.ts";
@@ -27,9 +27,7 @@ export function paramsReader<Params extends Fields>(
 
   return (raw) => {
     const given = asMap(raw);
-    const missing = required.filter(
-      (field) => !Object.hasOwn(given, field) || given[field] === null,
-    );
+    const missing = required.filter((field) => (given[field] ?? null) === null);
     if (missing.length > 0) refuse(`Missing required fields: ${missing.join(", ")}`);
 
     const present = withoutNulls(given);
@@ -158,7 +156,7 @@ function nameOf(value: unknown): string {
 function valueAt(root: unknown, path: readonly PropertyKey[]): unknown {
   let value = root;
   for (const key of path) {
-    if (typeof value !== "object" || value === null || !Object.hasOwn(value, key)) return undefined;
+    if (typeof value !== "object" || value === null) return undefined;
     value = Reflect.get(value, key);
   }
   return value;

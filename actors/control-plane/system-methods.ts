@@ -137,18 +137,23 @@ export function systemMethods(
   };
 }
 
-/** Mebibytes with two decimals. */
+/** Mebibytes with two decimals; the last ones known when the system can not say (no descriptor is left). */
 function sampledMemory(clock: Clock, residentBytes: () => number): () => number {
   let sampledAtMs = Number.NEGATIVE_INFINITY;
   let sampleMb = 0;
-  return () => {
+  const memoryMb = (): number => {
     const nowMs = clock.monotonicMs();
-    if (nowMs - sampledAtMs >= MEMORY_SAMPLE_MS) {
-      sampledAtMs = nowMs;
+    if (nowMs - sampledAtMs < MEMORY_SAMPLE_MS) return sampleMb;
+    sampledAtMs = nowMs;
+    try {
       sampleMb = Math.round((residentBytes() / 1_048_576) * 100) / 100;
+    } catch {
+      // Health is not what memory is: the older figure stays.
     }
     return sampleMb;
   };
+  memoryMb();
+  return memoryMb;
 }
 
 /** The snapshot as the wire has it. */

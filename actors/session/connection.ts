@@ -11,8 +11,6 @@ export interface Connection {
   readonly remoteAddress: string;
   /** See `Credentials`. */
   readonly directLoopback: boolean;
-  /** Answers that still wait for the socket to take them. */
-  readonly waitingAnswers: number;
   /** Begins to read. Called once. */
   attach(listener: ConnectionListener): void;
   /** The session knows its peer now: the bounds for strangers end. */

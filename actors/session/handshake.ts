@@ -25,10 +25,10 @@ export function readGreeting(raw: unknown): Greeting {
   }
   const params = membersOf(raw);
   return {
-    token: stringOf(membersOf(params["auth"]), "token"),
-    role: own(params, "role"),
-    clientId: stringOf(membersOf(params["client"]), "id")?.slice(0, CLIENT_ID_MAX_LENGTH) ?? null,
-    scopes: own(params, "scopes"),
+    token: stringOf(membersOf(params["auth"])["token"]),
+    role: params["role"],
+    clientId: stringOf(membersOf(params["client"])["id"])?.slice(0, CLIENT_ID_MAX_LENGTH) ?? null,
+    scopes: params["scopes"],
   };
 }
 
@@ -75,11 +75,6 @@ function membersOf(value: unknown): Members {
   return isMembers(value) ? value : {};
 }
 
-function own(members: Members, name: string): unknown {
-  return Object.hasOwn(members, name) ? members[name] : undefined;
-}
-
-function stringOf(members: Members, name: string): string | null {
-  const value = own(members, name);
+function stringOf(value: unknown): string | null {
   return typeof value === "string" ? value : null;
 }

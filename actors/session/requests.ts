@@ -2,8 +2,9 @@
  * Owns the requests of one admitted caller, from the frame to the answer.
  *
  * 1. Every request gets exactly one answer, unless its connection ends first; none waits for another.
- * 2. An id is in flight once. At most `MAX_IN_FLIGHT` requests are: those that run, and those whose answers
- *    wait for the socket. `health` is answered always, since clients tell by it that we live.
+ * 2. An id is in flight once, and at most `MAX_IN_FLIGHT` requests are; answers that wait for the socket are
+ *    bounded by their bytes (the gateway stops reading). `health` is answered always, since clients tell by
+ *    it that we live.
  * 3. Nothing of an unexpected failure reaches the wire or the log but its class.
  */
 import type { Logger } from "pino";
@@ -90,8 +91,7 @@ export class Requests {
         message: "The control plane is shutting down; nothing was done",
       });
     }
-    const inFlight = this.#inFlight.size + this.#setting.connection.waitingAnswers;
-    if (inFlight >= MAX_IN_FLIGHT) throw new LemonError("too_many_requests_in_flight");
+    if (this.#inFlight.size >= MAX_IN_FLIGHT) throw new LemonError("too_many_requests_in_flight");
   }
 
   #await(id: string, route: Route, result: PromiseLike<unknown>, deadlineMs: number): void {

@@ -12,7 +12,6 @@
  *
  * Source: control-plane-wire.md 1.3 and 1.5, rulings on `/ws`.
  */
-import { setMaxListeners } from "node:events";
 import type { Logger } from "pino";
 import type { CancelTimer } from "../../host/clock.ts";
 import { LemonError } from "../../protocol/errors.ts";
@@ -123,7 +122,7 @@ class Session implements Behaviour<SessionProtocol>, ConnectionListener {
       else if (this.#phase.name === "admitted") this.#phase.requests.handle(frame);
       else this.#refuse(frame.id, new LemonError("handshake_required"));
     } catch (error) {
-      this.#crash(error);
+      this.#context.crash(error);
     }
   }
 
@@ -147,7 +146,7 @@ class Session implements Behaviour<SessionProtocol>, ConnectionListener {
       return;
     }
     this.#phase = { name: "connecting" };
-    this.#authenticate(id, greeting).catch((error: unknown) => this.#crash(error));
+    this.#authenticate(id, greeting).catch(this.#context.crash);
   }
 
   async #authenticate(id: string, greeting: Greeting): Promise<void> {
@@ -173,28 +172,29 @@ class Session implements Behaviour<SessionProtocol>, ConnectionListener {
   #admit(identity: Identity, greeting: Greeting): void {
     this.#cancelHandshake();
     this.#cancelHandshake = DONE;
-    const { clock, crash, signal } = this.#context;
+    const context = this.#context;
     const connection = this.#connection;
     const { checkResults, log, policy, roster, routes, server } = this.#services;
-    // Each request in flight may listen, and Node warns from the eleventh listener on.
-    setMaxListeners(0, signal);
     const caller: Caller = {
       ...identity,
       connectionId: connection.id,
       scopes: scopesOf(identity, greeting.scopes),
       remoteAddress: connection.remoteAddress,
-      closed: signal,
+      // Made by the kernel when it is first asked for: most connections never need one.
+      get closed() {
+        return context.signal;
+      },
       close: (code, reason) => void connection.close(code, reason),
     };
     const requests = new Requests({
       routes,
       connection,
       caller,
-      clock,
+      clock: context.clock,
       log,
       maxPayload: policy.maxPayload,
       checkResults,
-      crash,
+      crash: context.crash,
     });
     this.#phase = { name: "admitted", requests };
     roster.enter(caller);
@@ -205,18 +205,15 @@ class Session implements Behaviour<SessionProtocol>, ConnectionListener {
 
   #refuse(id: string, failure: unknown): void {
     const { log } = this.#services;
-    const fields = { connection: this.#connection.id };
     const error = failure instanceof LemonError ? failure : new LemonError("internal_error");
-    if (error !== failure) {
-      log.error({ ...fields, code: codeOf(failure) }, "connect failed unexpectedly");
-      logFrames(log, fields, failure);
-    }
-    // Once: a peer may try as often as it can, and must not fill the log.
-    if (error.wire === "UNAUTHORIZED" && !this.#refused) {
-      this.#refused = true;
-      log.info({ ...fields, code: error.code }, "connect refused");
-    }
     this.#connection.answer(errorText(id, error, false));
+    const unexpected = error !== failure;
+    // Once: a peer may try as often as it can, and must not fill the log.
+    if (this.#refused || !(unexpected || error.wire === "UNAUTHORIZED")) return;
+    this.#refused = true;
+    const fields = { connection: this.#connection.id };
+    log[unexpected ? "error" : "info"]({ ...fields, code: codeOf(failure) }, "connect refused");
+    if (unexpected) logFrames(log, fields, failure);
   }
 
   // --- the end ------------------------------------------------------------------------------------
@@ -246,11 +243,6 @@ class Session implements Behaviour<SessionProtocol>, ConnectionListener {
     });
     await Promise.race([done, over]);
     cancel();
-  }
-
-  #crash(error: unknown): void {
-    this.#release();
-    this.#context.crash(error);
   }
 
   #release(): void {

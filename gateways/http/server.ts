@@ -16,6 +16,7 @@ import type { Logger } from "pino";
 import type { Clock } from "../../host/clock.ts";
 import { LemonError } from "../../protocol/errors.ts";
 import { type HttpAnswer, jsonAnswer, refusal, sendAnswer, sendOnSocket } from "./answer.ts";
+import { occasionally } from "./occasionally.ts";
 
 /** Serves one upgrade path. It owns the socket from the call on, errors included. */
 export type UpgradeHandler = (request: IncomingMessage, socket: Duplex, head: Buffer) => void;
@@ -102,7 +103,10 @@ class Port implements HttpServer {
     });
     this.#server.on("upgrade", (request, socket, head) => this.#upgrade(request, socket, head));
     this.#server.on("clientError", (error, socket) => sendOnSocket(socket, unreadable(error)));
-    this.#server.on("drop", () => log.warn("connection limit reached, a peer was turned away"));
+    const turnedAway = occasionally(clock, (times) => {
+      log.warn({ times }, "connection limit reached, peers were turned away");
+    });
+    this.#server.on("drop", turnedAway);
   }
 
   get port(): number {
@@ -119,7 +123,11 @@ class Port implements HttpServer {
     }
     const address = this.#server.address();
     if (typeof address === "object") this.#port = address?.port ?? 0;
-    this.#server.on("error", (error) => this.#log.error({ fault: error.name }, "listening failed"));
+    // No descriptor was left for a peer; without a listener the process would end.
+    const failed = occasionally(this.#clock, (times) => {
+      this.#log.error({ times }, "connections could not be accepted");
+    });
+    this.#server.on("error", failed);
   }
 
   serve(upgrades: ReadonlyMap<string, UpgradeHandler>): void {

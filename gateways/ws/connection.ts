@@ -115,10 +115,6 @@ export class WsConnection implements Connection, Watched {
 
   // --- for its session ----------------------------------------------------------------------------
 
-  get waitingAnswers(): number {
-    return this.#queue.waitingAnswers;
-  }
-
   attach(listener: ConnectionListener): void {
     if (this.#state !== "open") {
       listener.onEnd();

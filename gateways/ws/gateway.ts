@@ -17,6 +17,7 @@ import type { Clock } from "../../host/clock.ts";
 import { POLICY, type Policy } from "../../protocol/frames.ts";
 import type { ConnectionId } from "../../protocol/ids.ts";
 import { refusal, sendOnSocket } from "../http/answer.ts";
+import { occasionally } from "../http/occasionally.ts";
 import { type Peer, peerOf } from "../http/peer.ts";
 import type { UpgradeHandler } from "../http/server.ts";
 import { Backlog } from "./backlog.ts";
@@ -73,6 +74,7 @@ class Gateway implements WsGateway {
   readonly #setting: ConnectionSetting;
   readonly #strangers: Strangers;
   readonly #server: WebSocketServer;
+  readonly #full: () => void;
   #connections = 0;
 
   constructor(options: WsGatewayOptions) {
@@ -97,6 +99,9 @@ class Gateway implements WsGateway {
       maxBufferedChunks: MAX_CHUNKS,
       maxFragments: MAX_FRAGMENTS,
     });
+    this.#full = occasionally(options.clock, (times) => {
+      options.log.warn({ times }, "connection limit of /ws reached, peers were turned away");
+    });
     this.#server.on("wsClientError", (error, socket) => {
       sendOnSocket(socket, refusal(400, "INVALID_REQUEST", error.message, SPOKEN_VERSIONS));
     });
@@ -108,7 +113,7 @@ class Gateway implements WsGateway {
 
   readonly upgrade = (request: IncomingMessage, socket: Duplex, head: Buffer): void => {
     if (this.#connections >= this.#limits.connections) {
-      this.#options.log.warn({ connections: this.#connections }, "connection limit reached");
+      this.#full();
       sendOnSocket(socket, FULL);
       return;
     }

@@ -56,7 +56,6 @@ export class SendQueue implements Holder {
   #waiting = new Fifo<Waiting>();
   /** The rest of the large text that is leaving in fragments. */
   #rest: Buffer | null = null;
-  #waitingAnswers = 0;
   #answerBytes = 0;
   #eventBytes = 0;
   /** Frames handed over that the system has not taken yet. */
@@ -80,10 +79,6 @@ export class SendQueue implements Holder {
     this.#backlog = backlog;
     this.#clock = clock;
     this.#listener = listener;
-  }
-
-  get waitingAnswers(): number {
-    return this.#waitingAnswers;
   }
 
   push(text: string, kind: Kind): void {
@@ -117,7 +112,6 @@ export class SendQueue implements Holder {
     this.#backlog.giveBack(this, this.#answerBytes + this.#eventBytes);
     this.#waiting = new Fifo();
     this.#rest = null;
-    this.#waitingAnswers = 0;
     this.#answerBytes = 0;
     this.#eventBytes = 0;
     this.#cancelWatch?.();
@@ -127,12 +121,8 @@ export class SendQueue implements Holder {
   #enqueue(text: string, kind: Kind): void {
     const bytes = Buffer.byteLength(text);
     this.#waiting.push({ text, bytes, kind });
-    if (kind === "event") {
-      this.#eventBytes += bytes;
-    } else {
-      this.#waitingAnswers += 1;
-      this.#answerBytes += bytes;
-    }
+    if (kind === "event") this.#eventBytes += bytes;
+    else this.#answerBytes += bytes;
     this.#backlog.take(this, bytes);
     this.#pump();
     if (this.#eventBytes > this.#bounds.maxEventBytes) this.shed();
@@ -148,12 +138,8 @@ export class SendQueue implements Holder {
       }
       const next = this.#waiting.shift();
       if (next === undefined) return;
-      if (next.kind === "event") {
-        this.#eventBytes -= next.bytes;
-      } else {
-        this.#waitingAnswers -= 1;
-        this.#answerBytes -= next.bytes;
-      }
+      if (next.kind === "event") this.#eventBytes -= next.bytes;
+      else this.#answerBytes -= next.bytes;
       this.#backlog.giveBack(this, next.bytes);
       if (next.bytes <= FRAGMENT_BYTES) this.#hand(next.text, true);
       else this.#handFragment(Buffer.from(next.text));

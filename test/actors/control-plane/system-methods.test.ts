@@ -75,6 +75,22 @@ describe("health", () => {
   });
 });
 
+describe("health without a measurement", () => {
+  it("is answered with the last one there was", async () => {
+    let fails = false;
+    const { clock, methods } = setUp({
+      residentBytes: () => {
+        if (fails) throw new Error("EMFILE");
+        return 7 * 1_048_576;
+      },
+    });
+    fails = true;
+    await clock.advance(1_000);
+    assert.deepInclude(await methods.health({}, caller), { ok: true, memory_mb: 7 });
+    fails = false;
+  });
+});
+
 describe("status", () => {
   it("shows the version, the build and the connections by role", async () => {
     const { methods } = setUp();

@@ -137,6 +137,34 @@ describe("who a connection is", () => {
     );
   });
 
+  it("is not looked up by what is too long for a token", async () => {
+    const looked: number[] = [];
+    const authenticate = authenticator({
+      operatorToken: "x".repeat(2_000),
+      sessionTokens: {
+        identify: async (token) => {
+          looked.push(token.length);
+          return null;
+        },
+      },
+      allowUnauthenticatedLoopback: false,
+    });
+    const offer = (length: number, unit = "y") =>
+      authenticate({
+        token: unit.repeat(length),
+        role: undefined,
+        clientId: null,
+        remoteAddress: "",
+        directLoopback: false,
+      });
+    for (const length of [1_024, 1_025, 4_000_000]) {
+      assert.equal((await refusalOf(() => offer(length))).message, "Invalid token");
+    }
+    assert.deepEqual(looked, [1_024]);
+    // The operator's own choice is never too long.
+    assert.equal((await offer(2_000, "x")).role, "operator");
+  });
+
   it("passes on a failure to find out", async () => {
     const authenticate = authenticator({
       operatorToken: null,

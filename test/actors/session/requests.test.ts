@@ -6,7 +6,7 @@ import { LemonError } from "../../../protocol/errors.ts";
 import { POLICY } from "../../../protocol/frames.ts";
 import type { NodeId } from "../../../protocol/ids.ts";
 import { METHODS } from "../../../protocol/methods.ts";
-import { FakeClock } from "../../support/fake-clock.ts";
+import { FakeClock, settle } from "../../support/fake-clock.ts";
 import { type TestGateway, testGateway } from "../../support/gateway.ts";
 import { type Frame, operator, WsClient } from "../../support/ws-client.ts";
 
@@ -491,6 +491,41 @@ describe("requests on one connection", () => {
         client.request("health", {}, "after");
         assert.equal((await client.next()).id, "after");
         assert.deepEqual(client.unread, []);
+      },
+      { clock },
+    );
+  });
+
+  it("leave no timer behind, answered or not", () => {
+    const clock = new FakeClock();
+    const calls: PromiseWithResolvers<typeof RENAMED>[] = [];
+    const params = { nodeId: "n", name: "x" };
+    return within(
+      {
+        "node.rename": () => {
+          const call = Promise.withResolvers<typeof RENAMED>();
+          calls.push(call);
+          return call.promise;
+        },
+        "node.remove": async (_params, caller) => {
+          caller.close(4000, "");
+          return { nodeId: "n", removed: true };
+        },
+      },
+      async (client, gateway) => {
+        const idle = clock.pending;
+        for (let index = 0; index < 3; index += 1) client.request("node.rename", params);
+        await client.call("health");
+        assert.equal(clock.pending, idle + 3);
+        calls[0]?.resolve(RENAMED);
+        calls[1]?.reject(new LemonError("node_offline"));
+        await client.take(2);
+        assert.equal(clock.pending, idle + 1);
+        // With one still in flight, and one that is begun as the connection ends.
+        client.request("node.remove", { nodeId: "n" });
+        await client.closed();
+        while (gateway.connections() > 0) await settle();
+        assert.equal(clock.pending, 0);
       },
       { clock },
     );

@@ -216,6 +216,37 @@ describe("an ordered stop", () => {
     }
   });
 
+  it("lets large answers leave before it closes, and does nothing that had to wait for them", async () => {
+    let asked = 0;
+    const gateway = await testGateway({
+      handlers: {
+        "node.pair.list": () => {
+          asked += 1;
+          return { requests: [], summary: { pad: "x".repeat(3_000_000) } };
+        },
+      },
+    });
+    try {
+      const client = await WsClient.connect(gateway.url);
+      client.socket.pause();
+      for (let index = 0; index < 8; index += 1) client.request("node.pair.list");
+      const other = await WsClient.connect(gateway.url);
+      await other.call("health");
+      const askedBefore = asked;
+      assert.isAbove(askedBefore, 1);
+      const stopped = gateway.system.shutdown();
+      await other.closed();
+      client.socket.resume();
+      assert.equal((await client.closed()).code, 1001);
+      await stopped;
+      const answered = client.unread.filter((frame) => frame.ok === true);
+      assert.equal(answered.length, askedBefore);
+      assert.equal(asked, askedBefore);
+    } finally {
+      await gateway.close();
+    }
+  });
+
   it("waits no longer than its time for what does not end, all sessions together", async () => {
     const clock = new FakeClock();
     const begun: PromiseWithResolvers<void>[] = [];

@@ -71,7 +71,7 @@ describe("sockets beyond the limit", () => {
         (failure: Error) => failure.message,
       );
       assert.include(third, "503");
-      assert.include(gateway.text(), "connection limit reached");
+      assert.include(gateway.text(), "connection limit of /ws reached");
       await second.close();
       const fourth = await WsClient.connect(gateway.url);
       assert.equal((await fourth.call("health")).ok, true);
