@@ -12,9 +12,10 @@ import { type ErrorCode, LemonError } from "../protocol/errors.ts";
 import { ChildExits } from "./child-exits.ts";
 import { type Clock, systemClock } from "./clock.ts";
 import { ContainedProcess, type KillGroup } from "./contained-process.ts";
-import { type Containment, strongestContainment } from "./containment/containment.ts";
+import { type Cell, type Containment, strongestContainment } from "./containment/containment.ts";
 import { reapOrphans } from "./containment/orphans.ts";
 import type { Environment } from "./environment.ts";
+import type { NativeChild } from "./native/spawn.ts";
 import type { Exit } from "./native/wait.ts";
 import { Reaper } from "./reaper.ts";
 import { errnoOf, systemFailure } from "./system-error.ts";
@@ -64,8 +65,8 @@ export interface NativeProcess {
 
 export interface Spawner {
   /**
-   * Starts a process. Errors, none of which leaves a process behind: `executable_not_found`,
-   * `permission_denied`, `argument_list_too_long`, `spawn_failed`.
+   * Starts a process. Errors that leave no process behind: `executable_not_found`, `permission_denied`,
+   * `argument_list_too_long`, `spawn_failed`. One that might: `process_outcome_unknown`.
    */
   start(spec: SpawnSpec, sink: OutputSink): Promise<NativeProcess>;
   /** Stops what still runs and ends the reaper. */
@@ -132,14 +133,8 @@ export class SystemSpawner implements Spawner {
   }
 
   async start(spec: SpawnSpec, sink: OutputSink): Promise<NativeProcess> {
-    const cell = this.#containment.open();
+    const { cell, child } = await this.#spawn(spec);
     try {
-      const child = await cell.spawn({
-        executable: spec.executable,
-        argv: spec.argv,
-        environment: Object.entries(spec.environment).map(([name, value]) => `${name}=${value}`),
-        directory: spec.directory,
-      });
       const forget = this.#reaper.watch(child.pid);
       const started = new ContainedProcess(child, {
         stdin: spec.stdin,
@@ -155,8 +150,26 @@ export class SystemSpawner implements Spawner {
       });
       this.#live.add(started);
       return started;
+    } catch (cause) {
+      // It runs, and nobody could follow it.
+      this.#killGroup(child.pid, "SIGKILL");
+      throw new LemonError("process_outcome_unknown", { cause });
+    }
+  }
+
+  async #spawn(spec: SpawnSpec): Promise<{ readonly cell: Cell; readonly child: NativeChild }> {
+    let cell: Cell | undefined;
+    try {
+      cell = this.#containment.open();
+      const child = await cell.spawn({
+        executable: spec.executable,
+        argv: spec.argv,
+        environment: Object.entries(spec.environment).map(([name, value]) => `${name}=${value}`),
+        directory: spec.directory,
+      });
+      return { cell, child };
     } catch (failure) {
-      cell.release();
+      cell?.release();
       throw spawnFailure(failure);
     }
   }

@@ -103,7 +103,9 @@ export class Run {
     try {
       if (!this.#cancelled) this.#execution = await this.#start();
     } catch (failure) {
-      return { state: CANCELLED, end: null, failure: neverStarted(failure) };
+      return mayHaveStarted(failure)
+        ? { state: OUTCOME_UNKNOWN, end: null, failure }
+        : { state: CANCELLED, end: null, failure: neverStarted(failure) };
     }
     if (this.#execution === undefined) return { state: CANCELLED, end: null, failure: null };
     if (this.#cancelled) this.#execution.cancel();
@@ -145,6 +147,10 @@ interface Outcome {
 
 function stateOf({ cause, exitCode }: ExecutionEnd): ProcessState {
   return cause === "exited" && exitCode !== null ? completed(exitCode) : cancelled(exitCode);
+}
+
+function mayHaveStarted(failure: unknown): boolean {
+  return !(failure instanceof LemonError) || failure.mutationMayHaveApplied;
 }
 
 /** Nothing ran, but the fence was written: the same request will be told `cancelled`. */

@@ -23,7 +23,7 @@ import {
   writeFileSync,
   writeSync,
 } from "node:fs";
-import { join, resolve } from "node:path";
+import { basename, join, resolve } from "node:path";
 import { LemonError } from "../../protocol/errors.ts";
 import { type FileLock, lockDirectory } from "../file-lock.ts";
 import {
@@ -37,7 +37,10 @@ import type { Cell, Containment } from "./containment.ts";
 
 /** A cgroup folder is given this long to empty after `cgroup.kill`: only uninterruptible sleep takes longer. */
 const EMPTY_WITHIN_MS = 2_000;
-const PREFIX = "lemon-";
+/** Whose folders are ours to judge, and nobody else's. */
+const FOLDER = /^lemon-runs-[0-9a-f]{16}$/;
+/** Another worker's start can take a folder just made for abandoned. */
+const ATTEMPTS = 3;
 /** So long after a move the next one is fast. */
 const WARM_MS = 4;
 
@@ -75,7 +78,16 @@ export class CgroupContainment implements Containment {
   static create(): CgroupContainment | null {
     const own = process.platform === "linux" ? ownCgroup() : null;
     if (own === null) return null;
-    const base = join(own, `${PREFIX}${randomBytes(8).toString("hex")}`);
+    removeAbandoned(own);
+    for (let attempt = 0; attempt < ATTEMPTS; attempt += 1) {
+      const containment = CgroupContainment.#tryBelow(own);
+      if (containment !== null) return containment;
+    }
+    return null;
+  }
+
+  static #tryBelow(own: string): CgroupContainment | null {
+    const base = join(own, `lemon-runs-${randomBytes(8).toString("hex")}`);
     const opened: { lock?: FileLock; home?: number } = {};
     try {
       mkdirSync(base);
@@ -83,7 +95,6 @@ export class CgroupContainment implements Containment {
       opened.home = openSync(join(own, "cgroup.procs"), constants.O_WRONLY);
       const containment = new CgroupContainment(base, opened.lock, opened.home);
       containment.#prove();
-      removeAbandoned(own);
       return containment;
     } catch {
       if (opened.home !== undefined) closeSync(opened.home);
@@ -178,9 +189,9 @@ export class CgroupContainment implements Containment {
     };
   }
 
-  /** An empty one is kept for the next run; another is left for `close`. */
+  /** One that is empty, by the kernel's word, is kept for the next run; another is left for `close`. */
   giveBack(doors: Doors): void {
-    if (isEmpty(doors.folder) && subfolders(doors.folder).length === 0) this.#free.push(doors);
+    if (isUnused(doors.folder)) this.#free.push(doors);
     else discard(doors);
   }
 
@@ -261,6 +272,14 @@ function isEmpty(folder: string): boolean {
   return readFileSync(join(folder, "cgroup.events"), "latin1").includes("populated 0");
 }
 
+function isUnused(folder: string): boolean {
+  try {
+    return isEmpty(folder) && subfolders(folder).length === 0;
+  } catch {
+    return false;
+  }
+}
+
 function subfolders(folder: string): string[] {
   return readdirSync(folder, { withFileTypes: true })
     .filter((entry) => entry.isDirectory())
@@ -285,17 +304,24 @@ function removeTree(folder: string): void {
 
 /** Ends and removes what workers left that were killed together with their reaper. */
 function removeAbandoned(own: string): void {
-  for (const folder of subfolders(own)) {
-    if (!folder.startsWith(join(own, PREFIX))) continue;
+  for (const folder of foldersOfWorkers(own)) {
     try {
       const lock = lockDirectory(folder);
       if (lock === null) continue;
       writeFileSync(join(folder, "cgroup.kill"), "1");
       removeTree(folder);
       lock.release();
-    } catch (failure) {
-      if (!(failure instanceof LemonError)) throw failure;
+    } catch {
+      // Somebody else is removing it, or may.
     }
+  }
+}
+
+function foldersOfWorkers(own: string): string[] {
+  try {
+    return subfolders(own).filter((folder) => FOLDER.test(basename(folder)));
+  } catch {
+    return [];
   }
 }
 

@@ -56,7 +56,11 @@ class MarkedCell implements Cell {
 
   async spawn(spec: NativeSpawn): Promise<NativeChild> {
     const child = spawnNative({ ...spec, environment: [...spec.environment, this.#mark] });
-    this.#leader = readProcessRow(child.pid);
+    try {
+      this.#leader = readProcessRow(child.pid);
+    } catch {
+      // It only saves looking at older processes.
+    }
     return child;
   }
 

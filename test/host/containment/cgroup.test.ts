@@ -85,7 +85,7 @@ if (MODES.includes("cgroup")) {
         );
       }
       expect(
-        places.filter((place) => !/\/lemon-[0-9a-f]+\/run-\d+$/.test(place ?? "")),
+        places.filter((place) => !/\/lemon-runs-[0-9a-f]{16}\/run-\d+$/.test(place ?? "")),
       ).to.deep.equal([]);
       await spawner.close();
     });
@@ -111,7 +111,7 @@ if (MODES.includes("cgroup")) {
     it("ends and removes what a worker left that was killed with its reaper, and nothing that is held", async () => {
       const held = CgroupContainment.create();
       if (held === null) throw new Error("it is there");
-      const abandoned = join(dirname(held.cgroup), "lemon-abandoned-test");
+      const abandoned = join(dirname(held.cgroup), "lemon-runs-0123456789abcdef");
       mkdirSync(join(abandoned, "run-1"), { recursive: true });
       const child = spawn("sleep", ["600"], { stdio: "ignore" });
       const exit = once(child, "exit");
