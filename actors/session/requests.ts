@@ -99,9 +99,7 @@ export class Requests {
       this.#setting.log.warn({ method: route.method }, "handler missed its deadline");
       this.#settle(id, cancelBackstop, () => this.#fail(id, route, new LemonError("timeout")));
     });
-    // A handler may have ended its own connection; its result is then nobody's.
-    if (this.#state === "ended") cancelBackstop();
-    else this.#inFlight.set(id, cancelBackstop);
+    this.#inFlight.set(id, cancelBackstop);
     result.then(
       (value) => this.#settle(id, cancelBackstop, () => this.#succeed(id, route, value)),
       (failure) => this.#settle(id, cancelBackstop, () => this.#fail(id, route, failure)),

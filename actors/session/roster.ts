@@ -21,10 +21,10 @@ interface Ending {
   readonly olderThan: number | null;
 }
 
-/** A connection whose identity is being found out; `settle` it once, whatever came of it. */
-export interface Arrival {
-  /** True when `identity` was ended while it was found out. */
-  settle(identity: Identity | null): boolean;
+/** A connection whose identity is being found out; it is over when it is disposed of. */
+interface Arrival extends Disposable {
+  /** True when the identity was ended since the arrival began. */
+  isEnded(identity: Identity): boolean;
 }
 
 export class Roster {
@@ -49,10 +49,8 @@ export class Roster {
     const endings: Ending[] = [];
     this.#arrivals.add(endings);
     return {
-      settle: (identity) => {
-        this.#arrivals.delete(endings);
-        return identity !== null && endings.some((ending) => isEnded(identity, ending));
-      },
+      isEnded: (identity) => endings.some((ending) => isEnded(identity, ending)),
+      [Symbol.dispose]: () => this.#arrivals.delete(endings),
     };
   }
 

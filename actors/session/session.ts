@@ -153,14 +153,13 @@ class Session implements Behaviour<SessionProtocol>, ConnectionListener {
     const { token, role, clientId } = greeting;
     const { remoteAddress, directLoopback } = this.#connection;
     const { authenticate, roster } = this.#services;
-    const arrival = roster.arrive();
+    using arrival = roster.arrive();
     let identity: Identity;
     try {
       const offered = { token, role, clientId, remoteAddress, directLoopback };
       identity = await authenticate(offered);
-      if (arrival.settle(identity)) throw new LemonError("node_revoked");
+      if (arrival.isEnded(identity)) throw new LemonError("node_revoked");
     } catch (failure) {
-      arrival.settle(null);
       if (this.#ended) return;
       this.#phase = { name: "new" };
       this.#refuse(id, failure);

@@ -123,7 +123,7 @@ class Port implements HttpServer {
     }
     const address = this.#server.address();
     if (typeof address === "object") this.#port = address?.port ?? 0;
-    // No descriptor was left for a peer; without a listener the process would end.
+    // A connection could not be accepted: without a listener that would end the process.
     const failed = occasionally(this.#clock, (times) => {
       this.#log.error({ times }, "connections could not be accepted");
     });
