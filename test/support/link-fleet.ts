@@ -4,7 +4,7 @@
  */
 import { join } from "node:path";
 import type { NatsConnection } from "@nats-io/transport-node";
-import { jwtAuthenticator, nkeyAuthenticator } from "@nats-io/transport-node";
+import { errors, jwtAuthenticator, nkeyAuthenticator } from "@nats-io/transport-node";
 import { type Clock, systemClock } from "../../host/clock.ts";
 import type { NodeKey } from "../../protocol/ids.ts";
 import { type Authority, openAuthority } from "../../transport/keys/authority.ts";
@@ -17,7 +17,7 @@ import { createRpcCaller, type RpcCaller } from "../../transport/rpc/caller.ts";
 import { quiesce, relinkHandlers } from "../../transport/rpc/relink.ts";
 import { type NodeRequests, serveNodeRequests } from "../../transport/rpc/requests.ts";
 import { type RpcHandler, type RpcServer, serveRpc } from "../../transport/rpc/server.ts";
-import { inboxPrefix } from "../../transport/rpc/subjects.ts";
+import { callSubject, inboxPrefix } from "../../transport/rpc/subjects.ts";
 import { type LogLines, logLines } from "./log-lines.ts";
 import { startHub, startServer, type TestServer } from "./nats.ts";
 import { tempFolder } from "./temp-folder.ts";
@@ -127,6 +127,12 @@ export interface TestNode extends AsyncDisposable {
   readonly rpc: RpcServer;
   /** Renews the credentials as a worker does. */
   renew(jwt: string): Promise<void>;
+  /** Resolves when the controller answers over the link. */
+  ready(): Promise<void>;
+  /** Resolves when the link is not up. */
+  down(): Promise<void>;
+  /** Resolves when the hub knows of nobody who takes the node's calls. */
+  silent(): Promise<void>;
 }
 
 export interface TestNodeSpec {
@@ -138,6 +144,10 @@ export interface TestNodeSpec {
   readonly expiresInMs?: number;
   /** Where the leaf connects instead of the hub itself. */
   readonly url?: string;
+  /** Authorities to trust for a `wss://` one. */
+  readonly caFile?: string;
+  /** The leaf link's own time. */
+  readonly clock?: Clock;
   /** False to return before the link is up. */
   readonly waitForLink?: boolean;
 }
@@ -147,7 +157,7 @@ export async function joinNode(
   controller: TestController,
   spec: TestNodeSpec = {},
 ): Promise<TestNode> {
-  const { handlers = {}, generation = 1, life = createWorkerLife() } = spec;
+  const { handlers = {}, generation = 1, life = createWorkerLife(), clock = systemClock } = spec;
   const key = spec.key ?? (await controller.link.provision());
   const jwt =
     spec.jwt ??
@@ -155,7 +165,7 @@ export async function joinNode(
       expiresInMs: spec.expiresInMs ?? 3_600_000,
     }));
   const folder = tempFolder();
-  const leaf = createLeafLink({ folder: folder.path, key: life.link, clock: systemClock });
+  const leaf = createLeafLink({ folder: folder.path, key: life.link, clock });
   await leaf.install(jwt);
   const server = await startServer((places) =>
     nodeConfig(
@@ -169,6 +179,7 @@ export async function joinNode(
           workerUser: life.worker.getPublicKey(),
           url: spec.url ?? controller.websocketUrl,
           credentialsFile: leaf.credentialsFile,
+          ...(spec.caFile === undefined ? {} : { caFile: spec.caFile }),
         },
       },
       places,
@@ -190,7 +201,10 @@ export async function joinNode(
   const system = await server.connect({
     authenticator: nkeyAuthenticator(life.system.getSeed()),
   });
-  await leaf.follow(system, () => undefined);
+  const downs = new Set<() => void>();
+  await leaf.follow(system, (up) => {
+    if (!up) for (const resolve of downs) resolve();
+  });
   const stillness = quiesce({ connection, nodeKey: key, server: rpc, clock: systemClock });
   if (spec.waitForLink !== false) {
     await leaf.whenUp(10_000);
@@ -204,6 +218,18 @@ export async function joinNode(
     connection,
     rpc,
     renew: (renewed) => leaf.renew(renewed, () => server.child.reload(), stillness),
+    ready: () => stillness.resumeController(),
+    async down() {
+      if (leaf.up) await new Promise<void>((resolve) => downs.add(resolve));
+    },
+    async silent() {
+      for (let heard = true; heard; ) {
+        heard = await controller.connection.request(callSubject(key), "", { timeout: 20 }).then(
+          () => true,
+          (error: unknown) => !(error instanceof errors.RequestError && error.isNoResponders()),
+        );
+      }
+    },
     async [Symbol.asyncDispose]() {
       await leaf.dispose();
       await server[Symbol.asyncDispose]();

@@ -33,8 +33,8 @@ export interface RawLeaf {
   send(text: string): void;
   /** Resolves when the hub has handled everything sent before; rejects when it closes instead. */
   settled(): Promise<void>;
-  /** Stops reading the line, so that what the hub sends piles up there. */
-  pause(): void;
+  /** Bytes that the line has not taken yet. */
+  readonly unsent: number;
   close(): void;
 }
 
@@ -88,8 +88,8 @@ class Leaf implements RawLeaf {
     return this.#open;
   }
 
-  get rawSocket(): WebSocket {
-    return this.#socket;
+  get unsent(): number {
+    return this.#socket.bufferedAmount;
   }
 
   subscribe(subject: string, queue?: string): void {
@@ -121,10 +121,6 @@ class Leaf implements RawLeaf {
     this.#pongs.push(pong);
     this.send("PING\r\n");
     await pong.promise;
-  }
-
-  pause(): void {
-    this.#socket.pause();
   }
 
   close(): void {

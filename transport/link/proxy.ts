@@ -51,7 +51,7 @@ export function createLeafProxy(options: LeafProxyOptions): LeafProxy {
   const { hubWebsocket, clock, log } = options;
   const limits = { ...DEFAULT_LIMITS, ...options.limits };
   const ration = options.ration ?? createRation({ clock });
-  const pending = new Set<Duplex>();
+  const pending = new Map<Duplex, AbortController>();
   const links = new Set<Duplex>();
   let closed = false;
 
@@ -59,7 +59,7 @@ export function createLeafProxy(options: LeafProxyOptions): LeafProxy {
     const abandoned = new AbortController();
     const abandon = (): void => abandoned.abort();
     node.on("close", abandon);
-    pending.add(node);
+    pending.set(node, abandoned);
     const { handshakeMs: timeoutMs } = limits;
     const answer = await askHub({ hubWebsocket, key, clock, timeoutMs, signal: abandoned.signal });
     pending.delete(node);
@@ -102,7 +102,8 @@ export function createLeafProxy(options: LeafProxyOptions): LeafProxy {
     snapshot: () => ({ links: links.size, pending: pending.size }),
     close() {
       closed = true;
-      for (const socket of [...pending, ...links]) socket.destroy();
+      for (const abandoned of [...pending.values()]) abandoned.abort();
+      for (const node of [...pending.keys(), ...links]) node.destroy();
     },
   };
 }

@@ -120,7 +120,7 @@ class FairRation implements Ration {
     if (member.used < share) return;
     if (!member.held && this.#isLimited(member, nowMs)) {
       // What it sent while it was free is not owed.
-      member.used = Math.min(member.used, 2 * share);
+      member.used = Math.min(member.used, share + bytes);
       member.held = true;
       member.holdable.hold();
     }

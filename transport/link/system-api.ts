@@ -6,6 +6,7 @@
 import type { NatsConnection } from "@nats-io/transport-node";
 import { LemonError } from "../../protocol/errors.ts";
 import { claimsOf } from "../keys/claims.ts";
+import { lifeline } from "../rpc/lifeline.ts";
 
 const REQUEST_TIMEOUT_MS = 5_000;
 /** How long a cluster's servers are waited for after the last one answered is the client's: 300 ms. */
@@ -35,13 +36,9 @@ export interface SystemApi {
 }
 
 export function systemApi(system: NatsConnection): SystemApi {
-  const request = async (subject: string, payload: string): Promise<Uint8Array> => {
-    try {
-      return (await system.request(subject, payload, { timeout: REQUEST_TIMEOUT_MS })).data;
-    } catch (cause) {
-      throw new LemonError("unavailable", { cause });
-    }
-  };
+  const line = lifeline(system);
+  const request = async (subject: string, payload: string): Promise<Uint8Array> =>
+    (await line.request(subject, payload, REQUEST_TIMEOUT_MS)).data;
 
   const order = async (subject: string, jwt: string): Promise<void> => {
     const data = member(parse(await request(subject, jwt)), "data");

@@ -1,0 +1,399 @@
+import { readdirSync, readFileSync, rmSync, statSync } from "node:fs";
+import { join } from "node:path";
+import { jetstreamManager } from "@nats-io/jetstream";
+import { type Account, decode, type User } from "@nats-io/jwt";
+import { createUser } from "@nats-io/nkeys";
+import { jwtAuthenticator } from "@nats-io/transport-node";
+import { expect } from "chai";
+import { systemClock } from "../../../host/clock.ts";
+import type { NodeKey } from "../../../protocol/ids.ts";
+import { openHubLink } from "../../../transport/link/hub.ts";
+import type { LinkEvent } from "../../../transport/link/watch.ts";
+import { inboxPrefix } from "../../../transport/rpc/subjects.ts";
+import { joinNode, startController, type TestController } from "../../support/link-fleet.ts";
+import { logLines } from "../../support/log-lines.ts";
+import { openRawLeaf } from "../../support/raw-leaf.ts";
+import { refusalOf } from "../../support/refusal.ts";
+
+const HOUR_MS = 3_600_000;
+const userKey = (): string => createUser().getPublicKey();
+
+describe("the controller's side of the node link", () => {
+  let controller: TestController;
+  before(async () => {
+    controller = await startController();
+  });
+  after(() => controller[Symbol.asyncDispose]());
+
+  const ping = (node: NodeKey): Promise<unknown> =>
+    controller.caller.call(node, {
+      method: "ping",
+      params: null,
+      generation: 1,
+      deadlineMs: 5_000,
+      mutation: false,
+    });
+
+  const disconnected = (node: NodeKey) =>
+    controller.event(
+      (event): event is Extract<LinkEvent, { type: "disconnected" }> =>
+        event.type === "disconnected" && event.connection.account === node,
+    );
+
+  /** The account as the hub holds it. */
+  async function heldBy(hub: TestController, node: NodeKey): Promise<Partial<Account> | null> {
+    const answer = await hub.system.request(`$SYS.REQ.ACCOUNT.${node}.CLAIMS.LOOKUP`);
+    return answer.data.length === 0 ? null : decode<Account>(answer.string()).nats;
+  }
+
+  describe("an account", () => {
+    it("has exactly the limits, imports and rights of a node", async () => {
+      const node = await controller.link.provision();
+      const account = await heldBy(controller, node);
+      expect(account?.limits).to.deep.equal({
+        subs: 500,
+        data: -1,
+        payload: -1,
+        conn: 2,
+        leaf: 2,
+        imports: 2,
+        exports: 0,
+        wildcards: true,
+      });
+      expect(
+        account?.imports?.map(({ subject, type, account: of }) => [subject, type, of]),
+      ).to.deep.equal([
+        [`node.${node}.>`, "stream", controller.authority.controllerAccount],
+        [`ctl.${node}.>`, "service", controller.authority.controllerAccount],
+      ]);
+      expect(account?.exports).to.equal(undefined);
+      const [scope, ...others] = account?.signing_keys ?? [];
+      expect(others).to.deep.equal([]);
+      expect(scope).to.deep.include({ kind: "user_scope", role: "worker" });
+      expect(scope)
+        .to.have.property("template")
+        .that.deep.includes({
+          pub: { allow: [`ctl.${node}.>`] },
+          sub: { allow: [`node.${node}.>`] },
+          bearer_token: false,
+          allowed_connection_types: ["LEAFNODE", "LEAFNODE_WS"],
+        });
+    });
+
+    it("leaves one private file, in which no seed but the scoped key's stands", async () => {
+      const node = await controller.link.provision();
+      const file = join(controller.folder, "accounts", `${node}.json`);
+      expect(statSync(file).mode & 0o777).to.equal(0o600);
+      const record = JSON.parse(readFileSync(file, "utf8"));
+      expect(record).to.have.all.keys("version", "key", "kind", "seed", "revocations", "removed");
+      expect(record.seed).to.match(/^SA/);
+      expect(readFileSync(file, "utf8").match(/"S[A-Z2-7]{57}"/g)).to.have.length(1);
+    });
+
+    it("is not there, nor is a trace of it, when the hub does not take it", async () => {
+      await using other = await startController();
+      await other.hub.kill();
+      const before = readdirSync(join(other.folder, "accounts"));
+      expect((await refusalOf(() => other.link.provision())).code).to.equal("unavailable");
+      expect(readdirSync(join(other.folder, "accounts"))).to.deep.equal(before);
+      expect(other.link.nodes()).to.deep.equal([]);
+    });
+  });
+
+  describe("credentials", () => {
+    it("name the worker's own key and an end, and carry no rights of their own", async () => {
+      const node = await controller.link.provision();
+      const key = userKey();
+      const beforeS = Math.floor(Date.now() / 1_000);
+      const jwt = await controller.link.issue(node, key, { expiresInMs: HOUR_MS });
+      const claims = decode<User>(jwt);
+      expect(claims.sub).to.equal(key);
+      expect((claims.exp ?? 0) - beforeS).to.be.within(3_600, 3_602);
+      expect(claims.nats).to.deep.equal({ issuer_account: node, type: "user", version: 2 });
+    });
+
+    it("are given for a day at most, for no other kind of key, and for no account that is not there", async () => {
+      const node = await controller.link.provision();
+      const day = 24 * HOUR_MS;
+      await controller.link.issue(node, userKey(), { expiresInMs: day });
+      for (const [key, expiresInMs] of [
+        [userKey(), day + 1],
+        [userKey(), Number.NaN],
+        [userKey(), null],
+        ["", HOUR_MS],
+        [node, HOUR_MS],
+        [`${userKey().slice(0, -1)}!`, HOUR_MS],
+        [userKey().replace(/.$/, (last) => (last === "A" ? "B" : "A")), HOUR_MS],
+      ] as const) {
+        expect(
+          (await refusalOf(() => controller.link.issue(node, key, { expiresInMs }))).code,
+        ).to.equal("invalid_request");
+      }
+      const nobody = userKey().replace("U", "A") as NodeKey;
+      expect(
+        (await refusalOf(() => controller.link.issue(nobody, userKey(), { expiresInMs: HOUR_MS })))
+          .code,
+      ).to.equal("node_not_found");
+    });
+
+    it("are cut within about a second of their end", async () => {
+      const node = await joinNode(controller, { expiresInMs: 2_000 });
+      expect((await disconnected(node.key)).reason).to.match(/expired/i);
+      await node[Symbol.asyncDispose]();
+    });
+  });
+
+  describe("a revocation", () => {
+    it("cuts the key's link, settles its calls, and nobody else notices", async () => {
+      const arrived = Promise.withResolvers<void>();
+      const node = await joinNode(controller, {
+        handlers: {
+          ping() {
+            arrived.resolve();
+            return new Promise(() => undefined);
+          },
+        },
+      });
+      const bystander = await joinNode(controller, { handlers: { ping: () => "pong" } });
+      const call = refusalOf(() => ping(node.key));
+      await arrived.promise;
+      await controller.link.revoke(node.key, [node.life.link.getPublicKey()]);
+      expect((await disconnected(node.key)).reason).to.match(/revoked/i);
+      expect((await call).code).to.equal("link_lost");
+      expect(await ping(bystander.key)).to.equal("pong");
+      expect(
+        controller.events.filter(
+          (event) => event.type === "disconnected" && event.connection.account === bystander.key,
+        ),
+      ).to.deep.equal([]);
+      await node[Symbol.asyncDispose]();
+      await bystander[Symbol.asyncDispose]();
+    });
+
+    it("is for good: the key gets nothing any more, while another of the same node does", async () => {
+      const node = await controller.link.provision();
+      const key = userKey();
+      await controller.link.revoke(node, [key]);
+      await controller.link.revoke(node, [key]);
+      const again = () => controller.link.issue(node, key, { expiresInMs: HOUR_MS });
+      expect((await refusalOf(again)).code).to.equal("node_revoked");
+      expect(await controller.link.issue(node, userKey(), { expiresInMs: HOUR_MS })).to.be.a(
+        "string",
+      );
+    });
+
+    it("stands in the account in the end, whatever else is revoked at the same moment", async () => {
+      const node = await controller.link.provision();
+      const keys = Array.from({ length: 8 }, userKey);
+      await Promise.all(keys.map((key) => controller.link.revoke(node, [key])));
+      const account = await heldBy(controller, node);
+      expect(Object.keys(account?.revocations ?? {}).sort()).to.deep.equal(keys.sort());
+    });
+
+    it("is refused for what is no key and for an account that is not there", async () => {
+      const node = await controller.link.provision();
+      expect((await refusalOf(() => controller.link.revoke(node, ["*"]))).code).to.equal(
+        "invalid_request",
+      );
+      const nobody = userKey().replace("U", "A") as NodeKey;
+      expect((await refusalOf(() => controller.link.revoke(nobody, [userKey()]))).code).to.equal(
+        "node_not_found",
+      );
+    });
+  });
+
+  describe("a removal", () => {
+    it("cuts the node, and leaves no account and no file", async () => {
+      const node = await joinNode(controller, { handlers: { ping: () => "pong" } });
+      expect(await ping(node.key)).to.equal("pong");
+      await controller.link.remove(node.key);
+      await disconnected(node.key);
+      expect(controller.link.nodes()).not.to.include(node.key);
+      expect(readdirSync(join(controller.folder, "accounts"))).not.to.include(`${node.key}.json`);
+      expect(await heldBy(controller, node.key)).to.equal(null);
+      expect(
+        (
+          await refusalOf(() =>
+            controller.link.issue(node.key, userKey(), { expiresInMs: HOUR_MS }),
+          )
+        ).code,
+      ).to.equal("node_not_found");
+      await controller.link.remove(node.key);
+      await node[Symbol.asyncDispose]();
+    });
+  });
+
+  describe("the node in the controller's own process", () => {
+    it("has an account like a node's, for a plain connection, with credentials that do not end", async () => {
+      const node = await controller.link.provision("local-node");
+      const user = createUser();
+      const jwt = await controller.link.issue(node, user.getPublicKey(), { expiresInMs: null });
+      expect(decode(jwt).exp).to.equal(undefined);
+      const connection = await controller.hub.connect({
+        authenticator: jwtAuthenticator(jwt, user.getSeed()),
+        inboxPrefix: inboxPrefix(node),
+      });
+      const heard = Promise.withResolvers<string>();
+      connection.subscribe(`node.${node}.rpc`, {
+        callback: (_error, message) => heard.resolve(message.string()),
+      });
+      await connection.flush();
+      controller.connection.publish(`node.${node}.rpc`, "call");
+      expect(await heard.promise).to.equal("call");
+      const denied = connection.subscribe("node.>");
+      await connection.flush();
+      expect(String(await denied.closed)).to.match(/permissions violation/i);
+      expect(
+        await refusalOf(() => jetstreamManager(connection).then(() => undefined)).catch(
+          (error) => error,
+        ),
+      ).to.be.an("error");
+    });
+
+    it("has a store account with JetStream and without a way to the controller", async () => {
+      const store = await controller.link.provision("local-store");
+      const user = createUser();
+      const jwt = await controller.link.issue(store, user.getPublicKey(), { expiresInMs: null });
+      const connection = await controller.hub.connect({
+        authenticator: jwtAuthenticator(jwt, user.getSeed()),
+      });
+      const jsm = await jetstreamManager(connection);
+      await jsm.streams.add({ name: "KV_receipts", subjects: ["$KV.receipts.>"] });
+      expect((await jsm.streams.names().next()).length).to.equal(1);
+      const own = await (await jetstreamManager(controller.connection)).streams.names().next();
+      expect(own).not.to.include("KV_receipts");
+      const heard: string[] = [];
+      controller.connection.subscribe("ctl.>", {
+        callback: (_error, { subject }) => void heard.push(subject),
+      });
+      await controller.connection.flush();
+      connection.publish(`ctl.${store}.pause`);
+      await connection.flush();
+      await controller.connection.flush();
+      expect(heard).to.deep.equal([]);
+    });
+  });
+});
+
+describe("a hub that was away", () => {
+  it("gets every account again when it lost its resolver's folder", async () => {
+    await using controller = await startController();
+    const node = await joinNode(controller, { handlers: { ping: () => "pong" } });
+    const revoked = createUser();
+    const jwt = await controller.link.issue(node.key, revoked.getPublicKey(), {
+      expiresInMs: HOUR_MS,
+    });
+    await controller.link.revoke(node.key, [revoked.getPublicKey()]);
+
+    await controller.hub.kill();
+    const jwts = join(controller.folder, "jwt");
+    for (const name of readdirSync(jwts)) {
+      const kept = [controller.authority.systemAccount, controller.authority.controllerAccount];
+      if (!kept.some((account) => name.startsWith(account))) rmSync(join(jwts, name));
+    }
+    const back = Promise.withResolvers<void>();
+    void (async () => {
+      for await (const { type } of controller.connection.status()) {
+        if (type === "reconnect") back.resolve();
+      }
+    })();
+    const before = controller.events.length;
+    await controller.hub.restart();
+    await back.promise;
+    await controller.event(
+      (event) => controller.events.indexOf(event) >= before && event.type === "connected",
+    );
+    await node.leaf.whenUp(10_000);
+    expect(
+      await controller.caller.call(node.key, {
+        method: "ping",
+        params: null,
+        generation: 1,
+        deadlineMs: 5_000,
+        mutation: false,
+      }),
+    ).to.equal("pong");
+    const refused = await openRawLeaf({
+      url: controller.websocketUrl,
+      jwt,
+      key: revoked,
+      serverName: "n-revoked",
+    }).then(
+      () => "accepted",
+      (error: Error) => error.message,
+    );
+    expect(refused).to.match(/authori|revoked/i);
+    await node[Symbol.asyncDispose]();
+  });
+
+  it("is told what was decided meanwhile: a revocation, a removal", async () => {
+    await using controller = await startController();
+    const node = await controller.link.provision();
+    const removed = await controller.link.provision();
+    const key = createUser();
+    const jwt = await controller.link.issue(node, key.getPublicKey(), { expiresInMs: HOUR_MS });
+    await controller.hub.kill();
+    const late = [
+      refusalOf(() => controller.link.revoke(node, [key.getPublicKey()])),
+      refusalOf(() => controller.link.remove(removed)),
+    ];
+    for (const refusal of await Promise.all(late)) {
+      expect(refusal).to.include({ code: "unavailable", mutationMayHaveApplied: true });
+    }
+    controller.link.stop();
+
+    // A controller that starts again, after a kill say, knows it from its records alone.
+    await controller.hub.restart();
+    const events: LinkEvent[] = [];
+    const system = await controller.hub.connect({
+      authenticator: jwtAuthenticator(
+        controller.authority.systemCredentials.jwt,
+        controller.authority.systemCredentials.seed,
+      ),
+    });
+    const again = await openHubLink({
+      system,
+      authority: controller.authority,
+      recordsFolder: join(controller.folder, "accounts"),
+      clock: systemClock,
+      log: logLines().log,
+      onEvent: (event) => events.push(event),
+      isRenewing: () => false,
+    });
+    expect(again.nodes()).to.deep.equal([node]);
+    const refused = await openRawLeaf({
+      url: controller.websocketUrl,
+      jwt,
+      key,
+      serverName: "n-late",
+    }).then(
+      () => "accepted",
+      (error: Error) => error.message,
+    );
+    expect(refused).to.match(/authori|revoked/i);
+    const gone = await system.request(`$SYS.REQ.ACCOUNT.${removed}.CLAIMS.LOOKUP`);
+    expect(gone.data.length).to.equal(0);
+    again.stop();
+  });
+
+  it("tells a controller that starts again who is connected already", async () => {
+    await using controller = await startController();
+    const node = await joinNode(controller);
+    const events: LinkEvent[] = [];
+    const again = await openHubLink({
+      system: controller.system,
+      authority: controller.authority,
+      recordsFolder: join(controller.folder, "accounts"),
+      clock: systemClock,
+      log: logLines().log,
+      onEvent: (event) => events.push(event),
+      isRenewing: () => false,
+    });
+    expect(events).to.deep.equal(
+      controller.events.filter(({ type }) => type === "connected").slice(0, 1),
+    );
+    expect(again.connections(node.key)).to.have.length(1);
+    again.stop();
+    await node[Symbol.asyncDispose]();
+  });
+});

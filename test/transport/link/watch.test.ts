@@ -1,0 +1,192 @@
+import { expect } from "chai";
+import type { NodeKey } from "../../../protocol/ids.ts";
+import type { SystemConnection } from "../../../transport/link/system-api.ts";
+import { type LinkEvent, LinkWatch } from "../../../transport/link/watch.ts";
+import { FakeClock } from "../../support/fake-clock.ts";
+
+const NODE = "A1" as NodeKey;
+
+describe("the watch over links", () => {
+  let clock: FakeClock;
+  let events: string[];
+  let renewing: boolean;
+  let watch: LinkWatch;
+
+  beforeEach(() => {
+    clock = new FakeClock();
+    events = [];
+    renewing = false;
+    watch = new LinkWatch({
+      clock,
+      isNode: (account): account is NodeKey => account.startsWith("A"),
+      isRenewing: () => renewing,
+      emit: (event) => events.push(text(event)),
+    });
+  });
+  afterEach(() => {
+    watch.stop();
+    expect(clock.pending, "timers left").to.equal(0);
+  });
+
+  function text(event: LinkEvent): string {
+    if (event.type === "shared") return `shared ${event.account} ${event.userKey}`;
+    const { connection } = event;
+    const rest = event.type === "disconnected" ? ` ${event.remaining} ${event.reason}` : "";
+    return `${event.type} ${connection.id}${rest}`;
+  }
+
+  const link = (id: string, own: Partial<SystemConnection> = {}): SystemConnection => ({
+    id,
+    account: NODE,
+    userKey: "U1",
+    name: "n-1",
+    ...own,
+  });
+
+  it("tells each coming and going once, and nothing of accounts that are no node's", () => {
+    watch.connected(link("1"));
+    watch.connected(link("1"));
+    watch.connected(link("2", { account: "OTHER" }));
+    watch.disconnected(link("1"), "Client Closed");
+    watch.disconnected(link("1"), "Client Closed");
+    watch.disconnected(link("2"), "Client Closed");
+    expect(events).to.deep.equal(["connected 1", "disconnected 1 0 Client Closed"]);
+  });
+
+  it("names who is connected now", () => {
+    watch.connected(link("1"));
+    watch.connected(link("2", { account: "A2", userKey: "U2" }));
+    watch.disconnected(link("2"), "");
+    expect(watch.connections(NODE).map(({ id }) => id)).to.deep.equal(["1"]);
+    expect(watch.connections("A2" as NodeKey)).to.deep.equal([]);
+  });
+
+  describe("after a gap", () => {
+    it("tells the difference to what it knew", async () => {
+      watch.connected(link("1"));
+      watch.connected(link("2", { userKey: "U2", name: "n-2" }));
+      events.length = 0;
+      await watch.reconcile(async () => [
+        link("2", { userKey: "U2", name: "n-2" }),
+        link("3", { userKey: "U3", name: "n-3" }),
+      ]);
+      expect(events).to.deep.equal(["disconnected 1 0 ", "connected 3"]);
+    });
+
+    it("believes an advisory that came while the list was on its way more than the list", async () => {
+      watch.connected(link("1"));
+      events.length = 0;
+      await watch.reconcile(async () => {
+        watch.disconnected(link("1"), "Client Closed");
+        watch.connected(link("2"));
+        watch.disconnected(link("9", { userKey: "U9" }), "");
+        return [link("1"), link("9", { userKey: "U9" })];
+      });
+      expect(events).to.deep.equal(["disconnected 1 0 Client Closed", "connected 2"]);
+      expect(watch.connections(NODE).map(({ id }) => id)).to.deep.equal(["2"]);
+    });
+
+    it("changes nothing when the list can not be had", async () => {
+      watch.connected(link("1"));
+      events.length = 0;
+      let failed = false;
+      await watch
+        .reconcile(() => Promise.reject(new Error("no answer")))
+        .catch(() => {
+          failed = true;
+        });
+      expect([failed, events]).to.deep.equal([true, []]);
+    });
+  });
+
+  describe("over a node that renews its link", () => {
+    beforeEach(() => {
+      watch.connected(link("1"));
+      events.length = 0;
+      renewing = true;
+    });
+
+    it("does not tell the loss when the link is back within 3 s", async () => {
+      watch.disconnected(link("1"), "Client Closed");
+      await clock.advance(2_999);
+      watch.connected(link("2"));
+      await clock.advance(10_000);
+      expect(events).to.deep.equal(["connected 2"]);
+    });
+
+    it("tells it after 3 s when it is not", async () => {
+      watch.disconnected(link("1"), "Client Closed");
+      await clock.advance(2_999);
+      expect(events).to.deep.equal([]);
+      await clock.advance(1);
+      expect(events).to.deep.equal(["disconnected 1 0 Client Closed"]);
+    });
+
+    it("lets no other key's link cover for it", async () => {
+      watch.disconnected(link("1"), "Client Closed");
+      watch.connected(link("2", { userKey: "U2", name: "n-2" }));
+      await clock.advance(3_000);
+      expect(events).to.deep.equal(["connected 2", "disconnected 1 0 Client Closed"]);
+    });
+  });
+
+  describe("over credentials", () => {
+    it("tells at once that two server names use one key", () => {
+      watch.connected(link("1"));
+      watch.connected(link("2", { name: "n-thief" }));
+      expect(events).to.deep.equal(["connected 1", "connected 2", "shared A1 U1"]);
+    });
+
+    it("finds it also in the list after a gap", async () => {
+      await watch.reconcile(async () => [link("1"), link("2", { name: "n-thief" })]);
+      expect(events).to.include("shared A1 U1");
+    });
+
+    it("tells that two links stand side by side under one name for a second", async () => {
+      watch.connected(link("1"));
+      watch.connected(link("2"));
+      await clock.advance(999);
+      expect(events).to.deep.equal(["connected 1", "connected 2"]);
+      await clock.advance(1);
+      expect(events.at(-1)).to.equal("shared A1 U1");
+    });
+
+    it("thinks nothing of a leaf that comes back before its dead link was noticed", async () => {
+      watch.connected(link("1"));
+      watch.connected(link("2"));
+      watch.disconnected(link("1"), "Duplicate Remote LeafNode Connection");
+      await clock.advance(60_000);
+      expect(events).to.deep.equal([
+        "connected 1",
+        "connected 2",
+        "disconnected 1 1 Duplicate Remote LeafNode Connection",
+      ]);
+    });
+
+    it("tells that links displace each other for the fifth time in 20 s, and not for the fourth", async () => {
+      const displace = (id: number): void => {
+        watch.connected(link(`${id + 1}`));
+        watch.disconnected(link(`${id}`), "Duplicate Remote LeafNode Connection");
+      };
+      watch.connected(link("1"));
+      for (let id = 1; id <= 4; id++) {
+        displace(id);
+        await clock.advance(4_000);
+      }
+      expect(events.filter((event) => event.startsWith("shared"))).to.deep.equal([]);
+      // The first is 20 s ago by now, and counts no more.
+      await clock.advance(4_000);
+      displace(5);
+      expect(events.filter((event) => event.startsWith("shared"))).to.deep.equal([]);
+      displace(6);
+      expect(events.at(-2)).to.equal("shared A1 U1");
+    });
+
+    it("tells it once for a key", () => {
+      watch.connected(link("1"));
+      watch.connected(link("2", { name: "n-2" }));
+      watch.connected(link("3", { name: "n-3" }));
+      expect(events.filter((event) => event.startsWith("shared"))).to.deep.equal(["shared A1 U1"]);
+    });
+  });
+});
