@@ -60,11 +60,14 @@ let childrenAreListed: boolean | undefined;
 export function childrenOf(pid: number): number[] {
   // Absent from kernels built without CONFIG_PROC_CHILDREN (proc_tid_children(5)).
   childrenAreListed ??= existsSync(childrenFile(process.pid, process.pid));
-  if (!childrenAreListed) {
-    return readAllRows().flatMap((row) => (row.parent === pid ? [row.pid] : []));
-  }
+  if (!childrenAreListed) return childrenByScan(pid);
   if (pid === process.pid) return childrenOfThread(pid, pid);
   return threadsOf(pid).flatMap((thread) => childrenOfThread(pid, thread));
+}
+
+/** The same from a look at every process. */
+export function childrenByScan(pid: number): number[] {
+  return readAllRows().flatMap((row) => (row.parent === pid ? [row.pid] : []));
 }
 
 function threadsOf(pid: number): number[] {

@@ -32,7 +32,6 @@ import {
   type NativeSpawn,
   spawnNative,
 } from "../native/spawn.ts";
-import { errnoOf } from "../system-error.ts";
 import type { Cell, Containment } from "./containment.ts";
 
 /** A cgroup folder is given this long to empty after `cgroup.kill`: only uninterruptible sleep takes longer. */
@@ -61,7 +60,8 @@ export class CgroupContainment implements Containment {
   /** Open `cgroup.procs` of the cgroup that this process lives in. */
   readonly #home: number;
   readonly #free: Doors[] = [];
-  #bornInside = canSpawnIntoCgroup();
+  /** Whether a child can be born in a cgroup here. */
+  #birth: "known" | "untried" | "refused" = canSpawnIntoCgroup() ? "untried" : "refused";
   #created = 0;
   #isHome = true;
   /** When this process was moved last. */
@@ -122,11 +122,14 @@ export class CgroupContainment implements Containment {
   }
 
   async spawnIn(doors: Doors, spec: NativeSpawn): Promise<NativeChild> {
-    if (this.#bornInside) {
+    if (this.#birth !== "refused") {
       try {
-        return spawnNative({ ...spec, cgroup: doors.directory });
+        const child = spawnNative({ ...spec, cgroup: doors.directory });
+        this.#birth = "known";
+        return child;
       } catch (failure) {
-        if (!BIRTH_REFUSED.has(errnoOf(failure) ?? "")) throw failure;
+        // Where it was never done yet, it may be this kernel that refuses, and not the program that fails.
+        if (this.#birth === "known") throw failure;
       }
     }
     // Looked at and acted upon in one turn: a warm-up that is under way would move this process out of
@@ -136,8 +139,7 @@ export class CgroupContainment implements Containment {
       await this.#warmUp;
     }
     const child = this.#standIn(doors, () => spawnNative(spec));
-    // The program can be started, so it was the birth in a cgroup that this kernel does not know.
-    this.#bornInside = false;
+    this.#birth = "refused";
     return child;
   }
 
@@ -213,9 +215,6 @@ function holdNew(base: string): FileLock {
   lock.release();
   throw new Error("no cgroup.kill");
 }
-
-/** What a kernel, or a sandbox, says that knows no `CLONE_INTO_CGROUP`. An exec can say some of it, too. */
-const BIRTH_REFUSED: ReadonlySet<string> = new Set(["ENOSYS", "EINVAL", "EOPNOTSUPP", "EPERM"]);
 
 class CgroupCell implements Cell {
   readonly #containment: CgroupContainment;

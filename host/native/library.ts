@@ -6,7 +6,7 @@
  * 2. No string that holds NUL reaches koffi, which would cut it there without a word.
  * 3. A variadic C function is declared with `...`: on darwin/arm64 its arguments travel elsewhere.
  */
-import { getSystemErrorName } from "node:util";
+import { getSystemErrorMap } from "node:util";
 import { LemonError } from "../../protocol/errors.ts";
 import { SystemError } from "../system-error.ts";
 
@@ -133,9 +133,5 @@ export function checkedErrno(syscall: string, errno: number): void {
 }
 
 function errnoName(errno: number): string {
-  try {
-    return getSystemErrorName(-errno);
-  } catch {
-    return "EUNKNOWN";
-  }
+  return getSystemErrorMap().get(-errno)?.[0] ?? "EUNKNOWN";
 }

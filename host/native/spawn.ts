@@ -166,7 +166,7 @@ export function closeOthersAtExec(): void {
 }
 
 /** A pipe, both ends close-on-exec and noted in `open`: [read end, write end]. */
-export function openPipe(open: number[]): [number, number] {
+function openPipe(open: number[]): [number, number] {
   const ends = Buffer.alloc(8);
   if (onDarwin) checked("pipe", pipe(ends));
   else checked("pipe2", pipe2(ends, O_CLOEXEC));
