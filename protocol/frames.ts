@@ -18,14 +18,14 @@ export interface RequestFrame {
   readonly params?: unknown;
 }
 
-export interface ResponseFrame {
+interface ResponseFrame {
   readonly type: "res";
   readonly id: string;
   readonly ok: true;
   readonly payload: unknown;
 }
 
-export interface ErrorFrame {
+interface ErrorFrame {
   readonly type: "res";
   readonly id: string;
   readonly ok: false;
@@ -34,15 +34,6 @@ export interface ErrorFrame {
     readonly message: string;
     readonly details?: ErrorDetails;
   };
-}
-
-export interface EventFrame {
-  readonly type: "event";
-  readonly event: string;
-  /** From 1 on each connection; counts only what was delivered on it. */
-  readonly seq: number;
-  readonly payload?: unknown;
-  readonly stateVersion?: Readonly<Record<string, number>>;
 }
 
 export interface HelloFrame {

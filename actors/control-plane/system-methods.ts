@@ -17,7 +17,7 @@ import type { ConnectionCounts } from "../session/roster.ts";
 /** One process's part of `supervision.tree`. */
 export type ProcessTree = ResultOf<"supervision.tree">["trees"][number];
 
-export interface BuildIdentity {
+interface BuildIdentity {
   readonly version: string;
   readonly runtimeMode: "source-dev" | "release-runtime";
   readonly channel: string | null;

@@ -10,7 +10,7 @@ import { LemonError } from "../../protocol/errors.ts";
 import type { Authenticate, Identity } from "./handler.ts";
 import { tokenComparison } from "./operator-token.ts";
 
-export const LOOPBACK_OPT_IN_VARIABLE = "LEMON_CONTROL_PLANE_ALLOW_UNAUTHENTICATED_LOOPBACK";
+const LOOPBACK_OPT_IN_VARIABLE = "LEMON_CONTROL_PLANE_ALLOW_UNAUTHENTICATED_LOOPBACK";
 
 /** The session tokens that enrolment gave out; the actor that owns the nodes implements it. */
 export interface SessionTokens {
@@ -35,7 +35,7 @@ export function loopbackOptIn(environment: Readonly<Record<string, string | unde
 const TOKEN_MAX_LENGTH = 1_024;
 
 /** Every refusal of a `connect`; existing clients show these words. */
-export const REFUSALS = {
+const REFUSALS = {
   operatorRequired: "Operator token is required",
   invalid: "Invalid token",
   expired: "Token has expired",

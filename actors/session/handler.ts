@@ -27,7 +27,7 @@ export interface Caller extends Identity {
   readonly close: (code: number, reason: string) => void;
 }
 
-export type MethodHandler<M extends MethodName> = (
+type MethodHandler<M extends MethodName> = (
   params: ParamsOf<M>,
   caller: Caller,
 ) => Promise<ResultOf<M>> | ResultOf<M>;

@@ -11,7 +11,7 @@ import { join } from "node:path";
 import { ensurePrivateDirectory, readSecureFile, writeSecureFile } from "../../host/secure-file.ts";
 import { LemonError } from "../../protocol/errors.ts";
 
-export const OPERATOR_TOKEN_VARIABLE = "LEMON_CONTROL_PLANE_OPERATOR_TOKEN";
+const OPERATOR_TOKEN_VARIABLE = "LEMON_CONTROL_PLANE_OPERATOR_TOKEN";
 
 const TOKEN_BYTES = 32;
 /** What a managed file may hold: one token of visible characters, also one an earlier release made. */

@@ -21,7 +21,7 @@ export interface Route {
   declares(result: unknown): boolean;
 }
 
-export interface Admitted {
+interface Admitted {
   /** How long the work may take, in ms. */
   readonly deadlineMs: number;
   /** Calls the handler: its result, or a promise of it. */

@@ -50,11 +50,6 @@ const TRY_AGAIN_LATER = 1013;
 /** The reason of a close frame has room for 123 bytes. */
 const REASON_MAX_BYTES = 123;
 
-interface Message {
-  readonly data: RawData;
-  readonly isBinary: boolean;
-}
-
 export class WsConnection implements Connection, Watched {
   readonly id: ConnectionId;
   readonly remoteAddress: string;
@@ -72,7 +67,7 @@ export class WsConnection implements Connection, Watched {
   #cancelCut: CancelTimer = () => {};
   /** While set, messages are held instead of handled: `ws` goes on through the bytes it has read. */
   #pressed = false;
-  #held: Message[] = [];
+  #held: { readonly data: RawData; readonly isBinary: boolean }[] = [];
 
   constructor(
     id: ConnectionId,
@@ -102,7 +97,7 @@ export class WsConnection implements Connection, Watched {
     this.#liveness = new Liveness(this, times, clock, () => void this.close(GOING_AWAY, "idle"));
 
     ws.pause();
-    ws.on("message", (data, isBinary) => this.#onMessage({ data, isBinary }));
+    ws.on("message", (data, isBinary) => this.#onMessage(data, isBinary));
     ws.on("ping", (data) => {
       if (this.#state === "open") this.#liveness.pinged(data);
     });
@@ -172,15 +167,15 @@ export class WsConnection implements Connection, Watched {
 
   // --- inbound ------------------------------------------------------------------------------------
 
-  #onMessage(message: Message): void {
+  #onMessage(data: RawData, isBinary: boolean): void {
     if (this.#state !== "open") return;
     this.#liveness.heard();
     this.#stranger?.frameRead();
-    if (this.#pressed) this.#held.push(message);
-    else this.#handle(message);
+    if (this.#pressed) this.#held.push({ data, isBinary });
+    else this.#handle(data, isBinary);
   }
 
-  #handle({ data, isBinary }: Message): void {
+  #handle(data: RawData, isBinary: boolean): void {
     const bytes = asBuffer(data);
     if (isBinary) {
       this.#refuse(binaryFrameRefusal());
@@ -206,10 +201,10 @@ export class WsConnection implements Connection, Watched {
   /** Handles what was held, which may raise the pressure again; then reads on. */
   #goOn(): void {
     let handled = 0;
-    for (const message of this.#held) {
+    for (const { data, isBinary } of this.#held) {
       if (this.#pressed || this.#state !== "open") break;
       handled += 1;
-      this.#handle(message);
+      this.#handle(data, isBinary);
     }
     this.#held.splice(0, handled);
     if (this.#pressed || this.#state !== "open") return;

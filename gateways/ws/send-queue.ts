@@ -54,10 +54,10 @@ export class SendQueue implements Holder {
   readonly #listener: SendListener;
 
   #waiting = new Fifo<Waiting>();
-  /** The rest of the large text that is leaving in fragments. */
-  #rest: Buffer | null = null;
-  #answerBytes = 0;
-  #eventBytes = 0;
+  /** What is left of the large text that is leaving in fragments. */
+  #rest: { readonly data: Buffer; readonly kind: Kind } | null = null;
+  /** Bytes that wait, those of `#rest` included. */
+  readonly #bytes: Record<Kind, number> = { answer: 0, event: 0 };
   /** Frames handed over that the system has not taken yet. */
   #unflushed = 0;
   #pressed = false;
@@ -109,11 +109,10 @@ export class SendQueue implements Holder {
   end(): void {
     if (this.#ended) return;
     this.#ended = true;
-    this.#backlog.giveBack(this, this.#answerBytes + this.#eventBytes);
+    this.#leaves("answer", this.#bytes.answer);
+    this.#leaves("event", this.#bytes.event);
     this.#waiting = new Fifo();
     this.#rest = null;
-    this.#answerBytes = 0;
-    this.#eventBytes = 0;
     this.#cancelWatch?.();
     this.#tellFlushed();
   }
@@ -121,38 +120,48 @@ export class SendQueue implements Holder {
   #enqueue(text: string, kind: Kind): void {
     const bytes = Buffer.byteLength(text);
     this.#waiting.push({ text, bytes, kind });
-    if (kind === "event") this.#eventBytes += bytes;
-    else this.#answerBytes += bytes;
+    this.#bytes[kind] += bytes;
     this.#backlog.take(this, bytes);
     this.#pump();
-    if (this.#eventBytes > this.#bounds.maxEventBytes) this.shed();
+    if (this.#bytes.event > this.#bounds.maxEventBytes) this.shed();
     else this.#tellPressure();
+  }
+
+  #leaves(kind: Kind, bytes: number): void {
+    this.#bytes[kind] -= bytes;
+    this.#backlog.giveBack(this, bytes);
   }
 
   /** Hands over what the outlet may hold. */
   #pump(): void {
     while (!this.#ended && this.#outlet.bufferedAmount < HANDED_BYTES) {
       if (this.#rest !== null) {
-        this.#handFragment(this.#rest);
+        this.#handFragment(this.#rest.data, this.#rest.kind);
         continue;
       }
       const next = this.#waiting.shift();
       if (next === undefined) return;
-      if (next.kind === "event") this.#eventBytes -= next.bytes;
-      else this.#answerBytes -= next.bytes;
-      this.#backlog.giveBack(this, next.bytes);
-      if (next.bytes <= FRAGMENT_BYTES) this.#hand(next.text, true);
-      else this.#handFragment(Buffer.from(next.text));
+      const { text, bytes, kind } = next;
+      if (bytes > FRAGMENT_BYTES) {
+        this.#handFragment(Buffer.from(text), kind);
+      } else {
+        this.#leaves(kind, bytes);
+        this.#hand(text, true);
+      }
     }
   }
 
-  #handFragment(data: Buffer): void {
-    const last = data.length <= FRAGMENT_BYTES;
-    this.#rest = last ? null : data.subarray(FRAGMENT_BYTES);
-    this.#hand(data.subarray(0, FRAGMENT_BYTES), last);
+  #handFragment(data: Buffer, kind: Kind): void {
+    const fragment = data.subarray(0, FRAGMENT_BYTES);
+    const last = fragment.length === data.length;
+    this.#rest = last ? null : { data: data.subarray(FRAGMENT_BYTES), kind };
+    this.#leaves(kind, fragment.length);
+    this.#hand(fragment, last);
   }
 
   #hand(data: string | Buffer, fin: boolean): void {
+    // It is from now on that something waits; before, nothing could move.
+    if (this.#unflushed === 0) this.#progressed();
     this.#unflushed += 1;
     this.#outlet.send(data, fin, this.#onFlushed);
   }
@@ -161,7 +170,7 @@ export class SendQueue implements Holder {
   readonly #onFlushed = (): void => {
     this.#unflushed -= 1;
     if (this.#ended) return;
-    if (this.#cancelWatch !== null) this.#progressAtMs = this.#clock.monotonicMs();
+    this.#progressed();
     if (!this.#isEmpty()) {
       this.#pump();
       this.#tellPressure();
@@ -186,7 +195,7 @@ export class SendQueue implements Holder {
 
   #tellPressure(): void {
     const { maxAnswerBytes } = this.#bounds;
-    const high = this.#answerBytes > (this.#pressed ? maxAnswerBytes / 2 : maxAnswerBytes);
+    const high = this.#bytes.answer > (this.#pressed ? maxAnswerBytes / 2 : maxAnswerBytes);
     if (high === this.#pressed || this.#ended) return;
     this.#pressed = high;
     this.#listener.onPressure(high);
@@ -196,6 +205,10 @@ export class SendQueue implements Holder {
   #watch(): void {
     this.#progressAtMs = this.#clock.monotonicMs();
     this.#watchFor(this.#bounds.stallMs);
+  }
+
+  #progressed(): void {
+    if (this.#cancelWatch !== null) this.#progressAtMs = this.#clock.monotonicMs();
   }
 
   #watchFor(delayMs: number): void {

@@ -184,6 +184,18 @@ describe("the send queue of a socket", () => {
       assert.equal(clock.pending, 0);
     });
 
+    it("counting only from when something waited, also while a former look is still due", async () => {
+      const { clock, heard, outlet, queue } = setUp();
+      queue.push("x", "answer");
+      outlet.takeAll();
+      await clock.advance(9_000);
+      queue.push("y", "answer");
+      await clock.advance(9_999);
+      assert.deepEqual(heard, []);
+      await clock.advance(1);
+      assert.deepEqual(heard, ["slow"]);
+    });
+
     it("when more bytes of events wait than may, and not before", () => {
       const { heard, outlet, queue } = setUp();
       queue.push("x".repeat(64 * KIB), "answer");
@@ -254,6 +266,20 @@ describe("the send queue of a socket", () => {
 });
 
 describe("what waits for all readers together", () => {
+  it("counts a text that is leaving for as long as any of it waits", () => {
+    const { backlog, outlet, queue } = setUp();
+    queue.push("x".repeat(300 * KIB), "answer");
+    const waiting = [backlog.bytes];
+    while (outlet.frames > 0) {
+      outlet.take();
+      waiting.push(backlog.bytes);
+    }
+    assert.deepEqual(
+      waiting.map((bytes) => bytes / KIB),
+      [236, 172, 108, 44, 0, 0],
+    );
+  });
+
   it("is bounded: the reader that holds most of it is given up, and all it held is free again", () => {
     const backlog = new Backlog(1_000 * KIB);
     const small = setUp({}, backlog);
@@ -262,6 +288,7 @@ describe("what waits for all readers together", () => {
     small.queue.push("s".repeat(300 * KIB), "answer");
     large.queue.push("l".repeat(500 * KIB), "answer");
     assert.equal(backlog.bytes, 800 * KIB);
+    assert.deepEqual([small.heard, large.heard], [[], []]);
     small.queue.push("s".repeat(200 * KIB), "answer");
     assert.notInclude(large.heard, "slow");
     small.queue.push("s", "event");
