@@ -3,31 +3,33 @@
  * killed. It reads a pipe whose other end only the worker holds; end of file is the worker's death.
  *
  * 1. It lives in a session of its own, so that neither a terminal's Ctrl-C nor a signal to the worker's
- *    group reaches it, and ignores the signals that ask politely.
+ *    group reaches it, and the signals that ask politely are blocked from its first instruction on.
  * 2. It ends the folder of all cgroups; or, without cgroups, each group whose leader's start time is
  *    still the one it was told, and then, round by round, all that carries the worker's mark.
- * 3. What it must know it knows before a run starts (cgroup, mark); groups are told right after.
+ * 3. What it must know it knows before a run starts (cgroup, mark); groups are told right after. One that
+ *    is started again knows from its first instruction on what runs.
  *
  * It is the system's own shell: there on every machine, and some hundred kilobytes of private memory,
  * where a Node process takes 40 MB. One that dies is started again.
  */
-import { closeSync, constants, openSync } from "node:fs";
+import { closeSync, constants as files, openSync } from "node:fs";
 import { Socket } from "node:net";
+import { constants } from "node:os";
 import type { ChildExits } from "./child-exits.ts";
 import type { Containment } from "./containment/containment.ts";
 import { spawnNative } from "./native/spawn.ts";
 import { readProcessRow } from "./process-table.ts";
 
 /**
- * Arguments: the folder of the cgroups or "", the mark or "". Lines of input: `<slot> <pid> <start>` for
- * a run that started, `<slot>` for one that is over; `start` is field 22 of `/proc/<pid>/stat`, or `-`
- * where the reaper finds out by itself (macOS).
+ * Arguments: the folder of the cgroups or "", the mark or "", then a line for each run that is there
+ * already. Input: a line `<slot> <pid> <start>` for each run that starts, `<slot>` when it is over; `start`
+ * is field 22 of `/proc/<pid>/stat`, or `-` where the reaper finds out by itself (macOS).
  */
 const SCRIPT = `
 exec >/dev/null 2>&1
 set -f
-trap '' HUP INT QUIT TERM PIPE USR1 USR2
 cgroup=$1 mark=$2 last=-1
+shift 2
 
 started() {
   if [ -r "/proc/$1/stat" ]; then
@@ -39,11 +41,15 @@ started() {
   fi
 }
 
-while read -r slot pid start; do
-  [ "$start" = - ] && start=$(started "$pid")
-  eval "pid_$slot=\\$pid start_$slot=\\$start"
-  [ "$slot" -gt "$last" ] && last=$slot
-done
+note() {
+  start=$3
+  [ "$start" = - ] && start=$(started "$2")
+  eval "pid_$1=$2 start_$1=$start"
+  [ "$1" -gt "$last" ] && last=$1
+}
+
+for run; do note $run; done
+while read -r run; do note $run; done
 
 if [ -n "$cgroup" ]; then
   echo 1 >"$cgroup/cgroup.kill"
@@ -78,8 +84,11 @@ done
 
 /** Unread lines beyond this mean that the reaper does not read any more. */
 const STUCK_BYTES = 65_536;
-/** One that ends sooner than this is not replaced at once. */
+/** One that ends sooner than this, twice in a row, is not replaced at once. */
 const SETTLED_MS = 1_000;
+const BLOCKED = (
+  ["SIGHUP", "SIGINT", "SIGQUIT", "SIGTERM", "SIGPIPE", "SIGUSR1", "SIGUSR2"] as const
+).map((name) => constants.signals[name]);
 
 export class Reaper {
   readonly #exits: ChildExits;
@@ -90,6 +99,8 @@ export class Reaper {
   #pipe: Socket | undefined;
   #pid = 0;
   #restart: NodeJS.Timeout | undefined;
+  /** In a row. */
+  #shortLives = 0;
   #closed = false;
 
   /** Starts it. `onLoss` is called whenever it ended unasked; it is started again by itself. Throws what `spawnNative` throws. */
@@ -109,12 +120,12 @@ export class Reaper {
   watch(pid: number): () => void {
     if (this.#containment.cgroup !== null) return () => {};
     const slot = this.#freeSlot();
-    const line = `${slot} ${pid} ${readProcessRow(pid)?.startTicks ?? "-"}\n`;
+    const line = `${slot} ${pid} ${readProcessRow(pid)?.startTicks ?? "-"}`;
     this.#runs.set(slot, line);
     this.#tell(line);
     return () => {
       this.#runs.delete(slot);
-      this.#tell(`${slot}\n`);
+      this.#tell(`${slot}`);
     };
   }
 
@@ -133,13 +144,13 @@ export class Reaper {
 
   #tell(line: string): void {
     if (this.#pipe === undefined) return;
-    this.#pipe.write(line);
+    this.#pipe.write(`${line}\n`);
     if (this.#pipe.writableLength > STUCK_BYTES) this.#pipe.destroy();
   }
 
   #start(): void {
     const startedMs = performance.now();
-    const root = openSync("/", constants.O_RDONLY | constants.O_DIRECTORY);
+    const root = openSync("/", files.O_RDONLY | files.O_DIRECTORY);
     try {
       const child = spawnNative({
         executable: "/bin/sh",
@@ -150,9 +161,11 @@ export class Reaper {
           "lemon-reaper",
           this.#containment.cgroup ?? "",
           this.#containment.mark ?? "",
+          ...this.#runs.values(),
         ],
         environment: ["PATH=/usr/bin:/bin", "LC_ALL=C"],
         directory: root,
+        blockedSignals: BLOCKED,
       });
       closeSync(child.stdout);
       closeSync(child.stderr);
@@ -162,7 +175,6 @@ export class Reaper {
     } finally {
       closeSync(root);
     }
-    for (const line of this.#runs.values()) this.#tell(line);
   }
 
   #openPipe(fd: number): Socket {
@@ -179,8 +191,9 @@ export class Reaper {
     this.#pipe = undefined;
     if (this.#closed) return;
     this.#onLoss();
-    const livedMs = performance.now() - startedMs;
-    this.#startAgain(livedMs < SETTLED_MS ? SETTLED_MS : 0);
+    const wasShort = performance.now() - startedMs < SETTLED_MS;
+    this.#shortLives = wasShort ? this.#shortLives + 1 : 0;
+    this.#startAgain(this.#shortLives > 1 ? SETTLED_MS : 0);
   }
 
   #startAgain(delayMs: number): void {

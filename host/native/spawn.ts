@@ -2,7 +2,8 @@
  * Owns the birth of a native process: `posix_spawn` through koffi (posix_spawn(3)), with what Node's
  * own `spawn` can not give.
  *
- * 1. The child leads a session and a group of its own; no signal is blocked or ignored in it.
+ * 1. The child leads a session and a group of its own; no signal is ignored in it, and none blocked but
+ *    those asked for.
  * 2. Its standard streams are real pipes (Node's are socket pairs, which `/dev/stdin` can not open).
  * 3. It starts in the directory of the descriptor given, whatever that is called now.
  * 4. It inherits no other descriptor, also none that this process itself was started with.
@@ -24,6 +25,8 @@ export interface NativeSpawn {
   readonly directory: number;
   /** Descriptor of the cgroup (v2) to be born in. Only where `canSpawnIntoCgroup`. */
   readonly cgroup?: number;
+  /** Numbers of signals that are blocked from its first instruction on. Default none. */
+  readonly blockedSignals?: readonly number[];
 }
 
 /** The parent's ends are this process's to close; they are close-on-exec. */
@@ -67,6 +70,7 @@ const setSignalMask = native("int posix_spawnattr_setsigmask(void *attributes, v
 const setCgroup = native(SET_CGROUP);
 const sigfillset = native("int sigfillset(void *set)");
 const sigemptyset = native("int sigemptyset(void *set)");
+const sigaddset = native("int sigaddset(void *set, int signal)");
 const pipe2 = native("int pipe2(void *ends, int flags)");
 const pipe = native("int pipe(void *ends)");
 const fcntl = native("int fcntl(int fd, int command, ...)");
@@ -105,7 +109,7 @@ function spawnWith(spec: NativeSpawn, streams: readonly number[]): number {
       });
       checkedErrno("posix_spawn_file_actions_addfchdir_np", addFchdir(actions, spec.directory));
       closeTheRest(actions);
-      setAttributes(attributes, spec.cgroup);
+      setAttributes(attributes, spec);
       const pid = Buffer.alloc(4);
       checkedErrno(
         "posix_spawn",
@@ -127,16 +131,17 @@ function spawnWith(spec: NativeSpawn, streams: readonly number[]): number {
   }
 }
 
-function setAttributes(attributes: Buffer, cgroup: number | undefined): void {
+function setAttributes(attributes: Buffer, spec: NativeSpawn): void {
   const all = Buffer.alloc(OPAQUE_BYTES);
   sigfillset(all);
   checkedErrno("posix_spawnattr_setsigdefault", setSignalDefaults(attributes, all));
-  const none = Buffer.alloc(OPAQUE_BYTES);
-  sigemptyset(none);
-  checkedErrno("posix_spawnattr_setsigmask", setSignalMask(attributes, none));
+  const blocked = Buffer.alloc(OPAQUE_BYTES);
+  sigemptyset(blocked);
+  for (const signal of spec.blockedSignals ?? []) checked("sigaddset", sigaddset(blocked, signal));
+  checkedErrno("posix_spawnattr_setsigmask", setSignalMask(attributes, blocked));
   let flags = SETSID | SETSIGDEF | SETSIGMASK | CLOEXEC_DEFAULT;
-  if (cgroup !== undefined) {
-    checkedErrno("posix_spawnattr_setcgroup_np", setCgroup(attributes, cgroup));
+  if (spec.cgroup !== undefined) {
+    checkedErrno("posix_spawnattr_setcgroup_np", setCgroup(attributes, spec.cgroup));
     flags |= SETCGROUP;
   }
   checkedErrno("posix_spawnattr_setflags", setFlags(attributes, flags));
