@@ -44,7 +44,7 @@ started() {
 note() {
   start=$3
   [ "$start" = - ] && start=$(started "$2")
-  eval "pid_$1=$2 start_$1=$start"
+  eval "pid_$1=\\$2 start_$1=\\$start"
   [ "$1" -gt "$last" ] && last=$1
 }
 
