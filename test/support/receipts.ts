@@ -1,5 +1,7 @@
 /** Owns a kind of work for the receipt store's tests, and a store of it on a real server. */
+import { readdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
+import { jetstreamManager } from "@nats-io/jetstream";
 import type { NatsConnection } from "@nats-io/transport-node";
 import pino from "pino";
 import { z } from "zod";
@@ -50,6 +52,8 @@ export interface Bench extends AsyncDisposable {
   readonly files: string;
   /** Opens the store; what is still open is closed with the bench. Generation 1 unless it says so. */
   open(options?: WorkStoreOptions): Promise<WorkStore>;
+  /** Closes every store and leaves neither stream nor file, for the next test. */
+  clear(): Promise<void>;
 }
 
 export async function bench(server?: TestNodeServer, directory?: string): Promise<Bench> {
@@ -59,6 +63,11 @@ export async function bench(server?: TestNodeServer, directory?: string): Promis
   const sys = await ours.connectSys();
   const stores = new Set<WorkStore>();
   const below = directory ?? folder.path;
+  async function closeAll(): Promise<void> {
+    await Promise.all([...stores].map((store) => store.close()));
+    stores.clear();
+  }
+
   return {
     server: ours,
     connection,
@@ -79,8 +88,16 @@ export async function bench(server?: TestNodeServer, directory?: string): Promis
       stores.add(store);
       return store;
     },
+    async clear() {
+      await closeAll();
+      const manager = await jetstreamManager(connection);
+      for await (const stream of manager.streams.list()) {
+        await manager.streams.delete(stream.config.name);
+      }
+      for (const name of readdirSync(below)) rmSync(join(below, name), { recursive: true });
+    },
     async [Symbol.asyncDispose]() {
-      await Promise.all([...stores].map((store) => store.close()));
+      await closeAll();
       await ours[Symbol.asyncDispose]();
       folder[Symbol.dispose]();
     },

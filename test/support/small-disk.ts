@@ -17,16 +17,16 @@ export interface SmallDisk extends AsyncDisposable {
   free(): void;
 }
 
-const MOUNT = 'mount -t tmpfs -o size="$1",mode=700 lemon-test "$0" && echo ready && read -r end';
+/** Keeps the file system at the folder `$0` with `$1` bytes until its input ends. */
+const KEEPER = `exec unshare --user --map-root-user --mount sh -c '
+  mount -t tmpfs -o size="$1",mode=700 lemon-test "$0" && echo ready && read -r end' "$0" "$1"`;
 
 /** Null where this account may not have one. */
 export async function smallDisk(bytes: number): Promise<SmallDisk | null> {
   const folder = tempFolder();
-  const keeper = spawn(
-    "unshare",
-    ["--user", "--map-root-user", "--mount", "sh", "-c", MOUNT, folder.path, String(bytes)],
-    { stdio: ["pipe", "pipe", "ignore"] },
-  );
+  const keeper = spawn("sh", ["-c", KEEPER, folder.path, String(bytes)], {
+    stdio: ["pipe", "pipe", "ignore"],
+  });
   const exited = once(keeper, "exit").catch(() => []);
   const ready = await Promise.race([
     once(keeper.stdout, "data").then(() => true),

@@ -11,7 +11,7 @@ import { delimiter, isAbsolute, join } from "node:path";
 import { LemonError } from "../../protocol/errors.ts";
 
 /** 2.12.7: leaf publishes are checked, per-key TTL, leaf remotes reload. */
-export const OLDEST_NATS_SERVER: Version = { major: 2, minor: 12, patch: 7, prerelease: null };
+const OLDEST_NATS_SERVER: Version = { major: 2, minor: 12, patch: 7, prerelease: null };
 
 /** `--version` answers in milliseconds; longer means that it is no nats-server. */
 const VERSION_TIMEOUT_MS = 10_000;
@@ -58,6 +58,12 @@ export function requireVersion(version: Version): void {
     message: `nats-server ${found} is too old; lemon needs at least ${needed}`,
     details: { found, needed },
   });
+}
+
+/** Whether a server that says `version` of itself meets the floor. */
+export function isNewEnough(version: string): boolean {
+  const parsed = parseVersion(version);
+  return parsed !== null && !isOlder(parsed, OLDEST_NATS_SERVER);
 }
 
 /** Reads `2.15.1`, `v2.15.1` or `nats-server: v2.15.0-RC.3`; null for anything else. */

@@ -31,16 +31,24 @@ export interface ReadyWatch {
 
 /** Empties the folder of an earlier life's file, then looks out for that of `pid`. */
 export async function watchPortsFile(directory: string, pid: number): Promise<ReadyWatch> {
-  for (const name of readdirSync(directory)) await rm(join(directory, name), { force: true });
+  for (const name of namesIn(directory)) await rm(join(directory, name), { force: true });
   const { promise, resolve } = Promise.withResolvers<void>();
   const look = (): void => {
-    if (readdirSync(directory).some((name) => isPortsFile(directory, name, pid))) resolve();
+    if (namesIn(directory).some((name) => isPortsFile(directory, name, pid))) resolve();
   };
   const watcher: FSWatcher = watch(directory, look);
-  // The folder itself going away is not ready; the deadline of the start tells it.
+  // A folder that goes away is never ready: the deadline of the start tells it.
   watcher.on("error", () => watcher.close());
   look();
   return { ready: promise, close: () => watcher.close() };
+}
+
+function namesIn(directory: string): string[] {
+  try {
+    return readdirSync(directory);
+  } catch {
+    return [];
+  }
 }
 
 function isPortsFile(directory: string, name: string, pid: number): boolean {

@@ -6,7 +6,7 @@
  * 2. A lost or damaged key is replaced. Ids stay spent: a fingerprint made under another key only can
  *    no longer be compared.
  */
-import { createHmac, timingSafeEqual } from "node:crypto";
+import { createHmac, randomBytes, timingSafeEqual } from "node:crypto";
 import { readSecureFile, writeSecureFile } from "../../host/secure-file.ts";
 import { digestOf } from "./record.ts";
 
@@ -30,14 +30,10 @@ const KEY_NAME_BYTES = 8;
  * `bucket` keeps the fingerprints of one kind of work apart from another's. Errors:
  * `permission_denied` when others could have read the file.
  */
-export async function openFingerprinter(
-  path: string,
-  bucket: string,
-  random: (bytes: number) => Uint8Array,
-): Promise<Fingerprinter> {
+export async function openFingerprinter(path: string, bucket: string): Promise<Fingerprinter> {
   let key = await readKey(path);
   if (key === null) {
-    key = Buffer.from(random(KEY_BYTES));
+    key = randomBytes(KEY_BYTES);
     await writeSecureFile(path, Buffer.concat([key, checkOf(key)]));
   }
   return new HmacFingerprinter(key, bucket);

@@ -76,6 +76,8 @@ export class Journal {
   readonly #slots = new Slots(PUTS_IN_FLIGHT, PUTS_WAITING);
   /** Slots of puts whose fate is open: given back once the stream was compared anew. */
   readonly #open: (() => void)[] = [];
+  #writes = 0;
+  readonly #idle: (() => void)[] = [];
 
   constructor(parts: JournalParts) {
     this.#parts = parts;
@@ -87,6 +89,26 @@ export class Journal {
    * each of which means that it is not written.
    */
   async write(
+    target: Target,
+    revision: StoredRevision,
+    follows: number,
+    operation: "admit" | "advance",
+  ): Promise<Written> {
+    this.#writes += 1;
+    try {
+      return await this.#write(target, revision, follows, operation);
+    } finally {
+      this.#writes -= 1;
+      if (this.#writes === 0) for (const idle of this.#idle.splice(0)) idle();
+    }
+  }
+
+  /** Resolves when no write is under way: soon, in a store that takes no new ones. */
+  async idle(): Promise<void> {
+    if (this.#writes > 0) await new Promise<void>((resolve) => this.#idle.push(resolve));
+  }
+
+  async #write(
     target: Target,
     revision: StoredRevision,
     follows: number,

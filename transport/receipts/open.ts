@@ -19,7 +19,7 @@
  * from an older copy. Whoever remembers `lastWitnessedSequence` elsewhere has it detected at open
  * (`expected.witnessedSequence`), except for what came after that was remembered.
  */
-import { randomBytes } from "node:crypto";
+import { randomUUID } from "node:crypto";
 import { dirname, join } from "node:path";
 import type { NatsConnection } from "@nats-io/transport-node";
 import type { Logger } from "pino";
@@ -52,8 +52,8 @@ export interface ReceiptStoreOptions<State> {
   readonly generation: number;
   readonly clock: Clock;
   readonly log: Logger;
-  /** Bytes that nobody can guess. Default: the system's. */
-  readonly random?: (bytes: number) => Uint8Array;
+  /** Names an admission; a new name each time, that nobody can guess. Default: a random UUID. */
+  readonly newInvocation?: () => string;
   /** What the controller's registry knows of this store. */
   readonly expected?: {
     readonly storeId: string;
@@ -120,7 +120,7 @@ async function openClaimed<State>(
   lock: FileLock,
 ): Promise<OpenReceiptStore<State>> {
   const { kind, connection, sys, generation, clock, log, expected } = options;
-  const { replicas = 1, random = randomBytes } = options;
+  const { replicas = 1, newInvocation = randomUUID } = options;
   const timeouts = { ...TIMEOUTS, ...options.timeouts };
   const bucket = await Bucket.open(connection, kind.bucket, replicas, timeouts);
   const files = { note: join(folder, "identity.json"), witness: join(folder, "witness") };
@@ -157,25 +157,41 @@ async function openClaimed<State>(
       verifyStore({ bucket, sys, prover, ledger, witness, serverId, link, signal }),
     verified(result) {
       journal.compared();
-      void rules?.sweep(result.found);
+      // Whatever fails in it is settled by whoever reads the id.
+      rules?.sweep(result.found).catch(() => {});
     },
     restartServer: options.restartServer ?? null,
   });
   let closing: Promise<void> | null = null;
-  function close(): Promise<void> {
+  async function closeOnce(): Promise<void> {
     health.close();
     custodian.close();
+    // What the stream stores now, nobody would witness after this.
+    await journal.idle();
     link.close();
     prover?.close();
-    closing ??= witness.close().finally(() => lock.release());
+    await witness.close();
+    lock.release();
+  }
+  function close(): Promise<void> {
+    closing ??= closeOnce();
     return closing;
   }
   try {
     const key = join(folder, "fingerprint.key");
-    const fingerprinter = await openFingerprinter(key, kind.bucket, random);
+    const fingerprinter = await openFingerprinter(key, kind.bucket);
     const first = await custodian.begin();
     if (witness.count < (expected?.witnessedSequence ?? 0)) throw damaged("older_copy");
-    const parts = { kind, generation, journal, health, ledger, fingerprinter, clock, random };
+    const parts = {
+      kind,
+      generation,
+      journal,
+      health,
+      ledger,
+      fingerprinter,
+      clock,
+      newInvocation,
+    };
     const opened = new ReceiptRules<State>(parts);
     const swept = await opened.sweep(first.found);
     rules = opened;

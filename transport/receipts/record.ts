@@ -5,7 +5,7 @@
  * 2. An id appears in the subject (base64url) and in the record, in the witness as a hash only.
  * 3. Of the intent nothing is kept but a fingerprint under a key of this host.
  */
-import { createHash } from "node:crypto";
+import { hash } from "node:crypto";
 import { z } from "zod";
 import { decode, encode } from "../rpc/codec.ts";
 import type { Fingerprint } from "./fingerprint.ts";
@@ -90,5 +90,5 @@ export function hashOf(id: string): string {
 
 /** What the witness knows a record by, in the same form. */
 export function digestOf(bytes: Uint8Array): string {
-  return createHash("sha256").update(bytes).digest().toString("latin1", 0, HASH_BYTES);
+  return hash("sha256", bytes, "buffer").toString("latin1", 0, HASH_BYTES);
 }

@@ -26,7 +26,7 @@ import {
   type StoredRevision,
 } from "./record.ts";
 import { Turns } from "./turns.ts";
-import type { FoundRevision } from "./verification.ts";
+import { type FoundRevision, PUTS_IN_FLIGHT } from "./verification.ts";
 
 export interface ReceiptRulesParts<State> {
   readonly kind: ReceiptKind<State>;
@@ -36,7 +36,8 @@ export interface ReceiptRulesParts<State> {
   readonly ledger: Ledger;
   readonly fingerprinter: Fingerprinter;
   readonly clock: Clock;
-  readonly random: (bytes: number) => Uint8Array;
+  /** A new name each time that nobody can guess. */
+  readonly newInvocation: () => string;
 }
 
 /** Operations under way or waiting, over all ids: each is a caller that waits. */
@@ -45,7 +46,6 @@ const OPERATIONS_LIMIT = 8_192;
 const ENDS_LIMIT = 4_096;
 /** Given-up admissions that are remembered, in case that they land later. */
 const ABANDONED_LIMIT = 4_096;
-const INVOCATION_BYTES = 16;
 /** Between two tries of an end that a store which answers did not take: doubled each time. */
 const FIRST_PAUSE_MS = 100;
 const LONGEST_PAUSE_MS = 5_000;
@@ -122,15 +122,21 @@ export class ReceiptRules<State> implements ReceiptStore<State> {
       ({ revision }) =>
         this.#isOrphan(revision) && kind.interrupted(this.#parse(revision)) !== null,
     );
-    await Promise.all(orphans.map(({ id }) => this.read(id).catch(() => null)));
+    const left = [...orphans];
+    const sweepers = Array.from({ length: PUTS_IN_FLIGHT }, async () => {
+      for (let next = left.pop(); next !== undefined; next = left.pop()) {
+        await this.read(next.id).catch(() => null);
+      }
+    });
+    await Promise.all(sweepers);
     return orphans.length;
   }
 
   async #admit(target: Target, intent: Uint8Array, state: State): Promise<Admission<State>> {
-    const { fingerprinter, generation, journal, ledger, random } = this.#parts;
+    const { fingerprinter, generation, journal, ledger, newInvocation } = this.#parts;
     const fingerprint = fingerprinter.of(target.id, intent);
     if (ledger.get(target.hash) === undefined) {
-      const invocation = Buffer.from(random(INVOCATION_BYTES)).toString("base64url");
+      const invocation = newInvocation();
       const owner: ReceiptOwner = { generation, invocation };
       const revision = { id: target.id, ...owner, fingerprint, ordinal: 1, state };
       // From here on it may land at any time, unless it is known that it has or cannot.

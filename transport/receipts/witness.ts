@@ -5,7 +5,8 @@
  *    sync (group commit), in the order in which they came.
  * 2. Room is written ahead and synced before a revision is put into the stream, so that a full disk
  *    refuses an admission before it happens, not between the stream and the witness.
- * 3. After a failed sync nothing more is appended: what the disk holds is then known to nobody.
+ * 3. After a write that failed other than for want of space nothing more is appended: what the disk
+ *    holds is then known to nobody.
  */
 import { constants } from "node:fs";
 import { type FileHandle, open } from "node:fs/promises";
@@ -25,6 +26,17 @@ import {
 const AHEAD_BYTES = 64 * 1024;
 /** Slots that are kept free: as many puts may be under way, and a verification's findings come on top. */
 const SLOTS_IN_RESERVE = 4 * LONGEST_GROUP;
+
+/**
+ * On Linux every write is synced as fdatasync(2) would, in one call (O_DSYNC, open(2)). Elsewhere it
+ * may stop short of the drive (macOS), which libuv's fdatasync does not.
+ */
+const WRITES_SYNC = process.platform === "linux";
+const OPEN_FLAGS =
+  constants.O_RDWR |
+  constants.O_NOFOLLOW |
+  constants.O_NONBLOCK |
+  (WRITES_SYNC ? constants.O_DSYNC : 0);
 
 interface Waiting {
   readonly entry: WitnessEntry;
@@ -51,7 +63,7 @@ export async function openWitness(
 ): Promise<OpenedWitness | null | "damaged"> {
   let file: FileHandle;
   try {
-    file = await open(path, constants.O_RDWR | constants.O_NOFOLLOW | constants.O_NONBLOCK);
+    file = await open(path, OPEN_FLAGS);
   } catch (failure) {
     const errno = errnoOf(failure);
     if (errno === "ENOENT") return null;
@@ -87,6 +99,7 @@ export class Witness {
   /** Slots that the file has room for. */
   #slots: number;
   #waiting: Waiting[] = [];
+  #lastGroup = 0;
   #writing: Promise<void> | null = null;
   #growing: Promise<void> | null = null;
   #failed = false;
@@ -103,7 +116,7 @@ export class Witness {
     return this.#count;
   }
 
-  /** Whether a sync failed: the store can not acknowledge anything until it is opened anew. */
+  /** Whether a write failed for good: the store can not acknowledge anything until it is opened anew. */
   get failed(): boolean {
     return this.#failed;
   }
@@ -133,10 +146,11 @@ export class Witness {
   }
 
   async #writeAll(): Promise<void> {
-    // Acknowledgements that came in one packet are handled in one turn: let them share the first sync.
-    await new Promise((resolve) => setImmediate(resolve));
+    // Where acknowledgements come several in a packet, all of one turn are to share the first sync.
+    if (this.#lastGroup > 1) await new Promise((resolve) => setImmediate(resolve));
     while (this.#waiting.length > 0) {
       const group = this.#waiting.splice(0, LONGEST_GROUP);
+      this.#lastGroup = group.length;
       try {
         await this.#write(group.map(({ entry }) => entry));
         for (const { resolve } of group) resolve();
@@ -151,40 +165,31 @@ export class Witness {
   async #write(entries: readonly WitnessEntry[]): Promise<void> {
     if (this.#failed) throw new LemonError("receipt_store_unavailable");
     const bytes = encodeGroup(this.storeId, this.#count, entries);
-    await this.#writeAt(bytes, (this.#count + 1) * SLOT_BYTES);
-    await this.#sync();
+    await this.#writeSynced(bytes, (this.#count + 1) * SLOT_BYTES);
     this.#count += entries.length;
     this.#slots = Math.max(this.#slots, this.#count);
   }
 
   async #grow(): Promise<void> {
     try {
-      const at = (this.#slots + 1) * SLOT_BYTES;
-      await this.#writeAt(Buffer.alloc(AHEAD_BYTES), at);
-      await this.#sync();
+      await this.#writeSynced(Buffer.alloc(AHEAD_BYTES), (this.#slots + 1) * SLOT_BYTES);
       this.#slots += AHEAD_BYTES / SLOT_BYTES;
     } catch (failure) {
       throw this.#refusal(failure);
     }
   }
 
-  async #writeAt(bytes: Buffer, position: number): Promise<void> {
-    for (let done = 0; done < bytes.length; ) {
-      const { bytesWritten } = await this.#file.write(
-        bytes,
-        done,
-        bytes.length - done,
-        position + done,
-      );
-      done += bytesWritten;
-    }
-  }
-
-  async #sync(): Promise<void> {
+  async #writeSynced(bytes: Buffer, position: number): Promise<void> {
     try {
-      await this.#file.datasync();
+      for (let done = 0; done < bytes.length; ) {
+        const left = bytes.length - done;
+        done += (await this.#file.write(bytes, done, left, position + done)).bytesWritten;
+      }
+      if (!WRITES_SYNC) await this.#file.datasync();
     } catch (failure) {
-      this.#failed = true;
+      // Of a full disk it is known that nothing was written; of anything else nobody knows what was.
+      const errno = errnoOf(failure);
+      if (errno !== "ENOSPC" && errno !== "EDQUOT") this.#failed = true;
       throw failure;
     }
   }

@@ -14,16 +14,21 @@ describe("a receipt store whose answers are lost", () => {
   let connection: NatsConnection;
   let store: WorkStore;
 
-  beforeEach(async () => {
+  before(async () => {
     ground = await bench();
+  });
+  beforeEach(async () => {
     proxy = await tcpProxy(ground.server.child.ports.client);
     connection = await ground.server.connectStore({ servers: proxy.url });
     store = await open();
   });
   afterEach(async () => {
-    await ground[Symbol.asyncDispose]();
+    await store.close();
+    await connection.close();
     await proxy[Symbol.asyncDispose]();
+    await ground.clear();
   });
+  after(() => ground[Symbol.asyncDispose]());
 
   function open(generation = 1, timeouts = {}): Promise<WorkStore> {
     return ground.open({ connection, generation, timeouts });

@@ -33,14 +33,15 @@ describe("the opening of a receipt store", () => {
   let witness: string;
   let key: string;
 
-  beforeEach(async () => {
+  before(async () => {
     ground = await bench();
     manager = await jetstreamManager(ground.connection);
     note = join(ground.files, "identity.json");
     witness = join(ground.files, "witness");
     key = join(ground.files, "fingerprint.key");
   });
-  afterEach(() => ground[Symbol.asyncDispose]());
+  afterEach(() => ground.clear());
+  after(() => ground[Symbol.asyncDispose]());
 
   /** Makes a store, with ids admitted or none, and closes it. */
   async function made(ids: readonly string[]): Promise<void> {

@@ -14,11 +14,14 @@ describe("a receipt store", () => {
   let ground: Bench;
   let store: WorkStore;
 
-  beforeEach(async () => {
+  before(async () => {
     ground = await bench();
+  });
+  beforeEach(async () => {
     store = await ground.open();
   });
-  afterEach(() => ground[Symbol.asyncDispose]());
+  afterEach(() => ground.clear());
+  after(() => ground[Symbol.asyncDispose]());
 
   it("admits an id once and remembers it", async () => {
     const admission = await store.admit("run:1", intent, running);
