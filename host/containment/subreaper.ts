@@ -11,7 +11,7 @@ import { randomBytes } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { LemonError } from "../../protocol/errors.ts";
 import type { ChildExits } from "../child-exits.ts";
-import { becomeSubreaper } from "../native/prctl.ts";
+import { setSubreaper } from "../native/prctl.ts";
 import { type NativeChild, type NativeSpawn, spawnNative } from "../native/spawn.ts";
 import { identityOfRow, signalProcess } from "../process-identity.ts";
 import { childrenOf, hasEnded, type ProcessRow, readProcessRow } from "../process-table.ts";
@@ -32,7 +32,7 @@ export class SubreaperContainment implements Containment {
 
   constructor(exits: ChildExits) {
     this.#exits = exits;
-    if (process.platform === "linux") becomeSubreaper();
+    if (process.platform === "linux") setSubreaper(true);
   }
 
   open(): Cell {
@@ -40,7 +40,9 @@ export class SubreaperContainment implements Containment {
     return new MarkedCell(`${this.mark}.${this.#opened}`, this.#exits);
   }
 
-  async close(): Promise<void> {}
+  async close(): Promise<void> {
+    if (process.platform === "linux") setSubreaper(false);
+  }
 }
 
 class MarkedCell implements Cell {
