@@ -170,6 +170,19 @@ describe("the send queue of a socket", () => {
       assert.include(heard, "slow");
     });
 
+    it("and not one that takes small texts one by one", async () => {
+      const { clock, heard, outlet, queue } = setUp();
+      for (const text of ["a", "b", "c"]) queue.push(text, "answer");
+      for (let round = 0; round < 2; round += 1) {
+        await clock.advance(7_000);
+        outlet.take();
+      }
+      await clock.advance(9_999);
+      assert.deepEqual(heard, []);
+      await clock.advance(1);
+      assert.deepEqual(heard, ["slow"]);
+    });
+
     it("and not one that had nothing to take meanwhile", async () => {
       const { clock, heard, outlet, queue } = setUp();
       queue.push("x", "answer");
