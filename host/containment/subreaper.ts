@@ -11,7 +11,7 @@ import { randomBytes } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { LemonError } from "../../protocol/errors.ts";
 import type { ChildExits } from "../child-exits.ts";
-import { setSubreaper } from "../native/prctl.ts";
+import { isSubreaper, setSubreaper } from "../native/prctl.ts";
 import { type NativeChild, type NativeSpawn, spawnNative } from "../native/spawn.ts";
 import { identityOfRow, signalProcess } from "../process-identity.ts";
 import { childrenOf, hasEnded, type ProcessRow, readProcessRow } from "../process-table.ts";
@@ -28,11 +28,14 @@ export class SubreaperContainment implements Containment {
   readonly #life = randomBytes(16).toString("hex");
   readonly mark = `${MARK}=${this.#life}`;
   readonly #exits: ChildExits;
+  #wasSubreaper = false;
   #opened = 0;
 
   constructor(exits: ChildExits) {
     this.#exits = exits;
-    if (process.platform === "linux") setSubreaper(true);
+    if (process.platform !== "linux") return;
+    this.#wasSubreaper = isSubreaper();
+    setSubreaper(true);
   }
 
   open(): Cell {
@@ -40,8 +43,9 @@ export class SubreaperContainment implements Containment {
     return new MarkedCell(`${this.mark}.${this.#opened}`, this.#exits);
   }
 
+  /** Leaves this process as it was found. */
   async close(): Promise<void> {
-    if (process.platform === "linux") setSubreaper(false);
+    if (process.platform === "linux") setSubreaper(this.#wasSubreaper);
   }
 }
 

@@ -3,13 +3,14 @@ import { once } from "node:events";
 import { expect } from "chai";
 import { ChildExits } from "../../../host/child-exits.ts";
 import { reapOrphans } from "../../../host/containment/orphans.ts";
-import { setSubreaper } from "../../../host/native/prctl.ts";
+import { isSubreaper, setSubreaper } from "../../../host/native/prctl.ts";
 import { identify, waitForEnd } from "../../../host/process-identity.ts";
 import { readProcessRow } from "../../../host/process-table.ts";
 
 describe("an orphan that was handed to this process", () => {
   it("is reaped when it ends, and no child of Node's own is taken away", async () => {
     setSubreaper(true);
+    expect(isSubreaper()).to.equal(true);
     const exits = new ChildExits();
     const stop = reapOrphans(exits, 0);
     const parent = spawn("sh", ["-c", "sleep 600 & echo $!"], {
@@ -33,5 +34,6 @@ describe("an orphan that was handed to this process", () => {
     stop();
     exits.close();
     setSubreaper(false);
+    expect(isSubreaper()).to.equal(false);
   });
 });
