@@ -83,6 +83,9 @@ const FAILURES: Readonly<Record<string, ErrorCode>> = {
   E2BIG: "argument_list_too_long",
 };
 
+/** How long the close waits for what was killed to be gone; the reaper has the last word. */
+const END_WITHIN_MS = 5_000;
+
 interface SpawnerOptions {
   readonly log: Logger;
   readonly clock?: Clock;
@@ -110,17 +113,21 @@ export class SystemSpawner implements Spawner {
     const { log, containment = strongestContainment } = options;
     this.#clock = options.clock ?? systemClock;
     this.#killGroup = options.killGroup ?? killGroup;
+    let made: Containment | undefined;
     try {
-      this.#containment = containment(this.#exits);
-      const adopts = this.#containment.kind === "subreaper" || process.pid === 1;
-      this.#stopReapingOrphans =
-        adopts && process.platform === "linux" ? reapOrphans(this.#exits) : () => {};
-      this.#reaper = new Reaper(this.#exits, this.#containment, () => {
+      made = containment(this.#exits);
+      this.#containment = made;
+      this.#reaper = new Reaper(this.#exits, made, () => {
         log.warn("the reaper process ended; starting another");
       });
     } catch (failure) {
+      void made?.close();
+      this.#exits.close();
       throw systemFailure(failure);
     }
+    const adopts = made.kind === "subreaper" || process.pid === 1;
+    this.#stopReapingOrphans =
+      adopts && process.platform === "linux" ? reapOrphans(this.#exits) : () => {};
   }
 
   get containment(): "cgroup" | "subreaper" {
@@ -151,7 +158,8 @@ export class SystemSpawner implements Spawner {
       this.#live.add(started);
       return started;
     } catch (cause) {
-      // It runs, and nobody could follow it.
+      // It runs, and nobody here can follow it.
+      void this.#exits.watch(child.pid).then(() => this.#exits.reap(child.pid));
       this.#killGroup(child.pid, "SIGKILL");
       throw new LemonError("process_outcome_unknown", { cause });
     }
@@ -175,7 +183,13 @@ export class SystemSpawner implements Spawner {
   }
 
   async close(): Promise<void> {
-    await Promise.allSettled([...this.#live].map((process) => process.end()));
+    const ended = Promise.allSettled([...this.#live].map((process) => process.end()));
+    let cancelTimer = (): void => {};
+    const late = new Promise<void>((resolve) => {
+      cancelTimer = this.#clock.after(END_WITHIN_MS, resolve);
+    });
+    await Promise.race([ended, late]);
+    cancelTimer();
     this.#reaper.close();
     this.#stopReapingOrphans();
     await this.#containment.close();
