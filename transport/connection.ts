@@ -5,22 +5,40 @@
  *    caller's to settle (`transport/rpc`, `transport/receipts`): NATS only lets it time out.
  * 2. A silent server is noticed within 10 s, not only one whose socket closed.
  */
+import { isIP } from "node:net";
+import { checkServerIdentity as nameFault, type PeerCertificate } from "node:tls";
 import {
+  type Authenticator,
+  type ConnectionOptions,
   connect,
+  errors,
   jwtAuthenticator,
   type NatsConnection,
   nkeyAuthenticator,
 } from "@nats-io/transport-node";
 import { LemonError } from "../protocol/errors.ts";
+import type { NatsSystem } from "./nats-address.ts";
 
-/** A plain nkey of a server whose accounts stand in its configuration, or a JWT user of an operator's. */
+/**
+ * A plain nkey of a server whose accounts stand in its configuration; a JWT user of an operator's, by its
+ * keys or by what somebody else answers with; or nobody in particular.
+ */
 export type ConnectAs =
   | { readonly nkeySeed: Uint8Array }
-  | { readonly jwt: string; readonly seed: Uint8Array };
+  | { readonly jwt: string; readonly seed: Uint8Array }
+  | { readonly authenticator: Authenticator }
+  | "nobody";
+
+/** A NATS system that is not our own child. */
+export interface RemoteSystem {
+  readonly system: NatsSystem;
+  /** PEM of the authorities to trust instead of the system's; null: the system's. Given, TLS is demanded. */
+  readonly ca: string | null;
+}
 
 export interface NatsConnectionOptions {
-  /** `nats://host:port`. */
-  readonly url: string;
+  /** `nats://host:port` of a server of our own, on this machine; or somebody else's system. */
+  readonly url: string | RemoteSystem;
   /** Shown in the server's own listings. */
   readonly name: string;
   readonly as: ConnectAs;
@@ -32,22 +50,22 @@ const FIRST_CONNECT_MS = 5_000;
 /** A server that restarts listens again after 35 to 65 ms. */
 const RECONNECT_WAIT_MS = 50;
 const RECONNECT_JITTER_MS = 50;
+/** Others connect to it too, and all of them come back at once. */
+const REMOTE_RECONNECT_WAIT_MS = 250;
+const REMOTE_RECONNECT_JITTER_MS = 250;
 const PING_MS = 5_000;
 const UNANSWERED_PINGS = 2;
 
-/** Errors: `unavailable` when the server does not take the first connection. */
+/** Errors: `unavailable` when the server does not take the first connection; `connectRefusal` says why. */
 export async function openConnection(options: NatsConnectionOptions): Promise<NatsConnection> {
   const { as, url, name, inboxPrefix } = options;
   try {
     return await connect({
-      servers: url,
+      ...where(url),
+      ...who(as),
       name,
-      authenticator:
-        "jwt" in as ? jwtAuthenticator(as.jwt, as.seed) : nkeyAuthenticator(as.nkeySeed),
       timeout: FIRST_CONNECT_MS,
       maxReconnectAttempts: -1,
-      reconnectTimeWait: RECONNECT_WAIT_MS,
-      reconnectJitter: RECONNECT_JITTER_MS,
       pingInterval: PING_MS,
       maxPingOut: UNANSWERED_PINGS,
       // A server that restarts may refuse us until its resolver has read our account.
@@ -60,4 +78,66 @@ export async function openConnection(options: NatsConnectionOptions): Promise<Na
       cause,
     });
   }
+}
+
+/** Why no server took a first connection: who we are, how it is encrypted, or that none answers. */
+export type ConnectRefusal = "credentials" | "tls" | "no_answer";
+
+/** What an error of `openConnection` comes from. */
+export function connectRefusal(failure: LemonError): ConnectRefusal {
+  for (let cause = failure.cause; cause instanceof Error; cause = cause.cause) {
+    if (cause instanceof errors.AuthorizationError) return "credentials";
+    if (cause instanceof errors.UserAuthenticationExpiredError) return "credentials";
+    if (isAboutTls(cause)) return "tls";
+  }
+  return "no_answer";
+}
+
+/** Node's errors of a handshake and of a certificate; the NATS client's, when TLS is not offered. */
+function isAboutTls(cause: Error): boolean {
+  const code = "code" in cause && typeof cause.code === "string" ? cause.code : "";
+  return /^(?:ERR_(?:TLS|SSL)_|EPROTO$)|CERT/.test(code) || /'tls'/.test(cause.message);
+}
+
+function where(url: string | RemoteSystem): Partial<ConnectionOptions> {
+  if (typeof url === "string") {
+    return {
+      servers: url,
+      reconnectTimeWait: RECONNECT_WAIT_MS,
+      reconnectJitter: RECONNECT_JITTER_MS,
+    };
+  }
+  const { system, ca } = url;
+  return {
+    servers: system.servers.map(({ host, port }) =>
+      isIP(host) === 6 ? `[${host}]:${port}` : `${host}:${port}`,
+    ),
+    reconnectTimeWait: REMOTE_RECONNECT_WAIT_MS,
+    reconnectJitter: REMOTE_RECONNECT_JITTER_MS,
+    reconnectJitterTLS: REMOTE_RECONNECT_JITTER_MS,
+    ...(system.tls || ca !== null ? { tls: tlsOptions(system, ca) } : {}),
+  };
+}
+
+/**
+ * The NATS client does not tell Node which address it dialled, so Node takes a server without a name for
+ * `localhost`. Then its certificate has to be for one of the addresses we were given.
+ */
+function tlsOptions({ servers }: NatsSystem, ca: string | null) {
+  const addresses = servers.map(({ host }) => host).filter((host) => isIP(host) !== 0);
+  const isNamed = servers.some(({ host }) => host === "localhost");
+  const checkServerIdentity = (host: string, certificate: PeerCertificate): Error | undefined => {
+    if (host !== "localhost" || isNamed) return nameFault(host, certificate);
+    const faults = addresses.map((address) => nameFault(address, certificate));
+    return faults.includes(undefined) ? undefined : (faults[0] ?? nameFault(host, certificate));
+  };
+  return { checkServerIdentity, ...(ca === null ? {} : { ca }) };
+}
+
+function who(as: ConnectAs): Partial<ConnectionOptions> {
+  if (as === "nobody") return {};
+  if ("authenticator" in as) return { authenticator: as.authenticator };
+  return {
+    authenticator: "jwt" in as ? jwtAuthenticator(as.jwt, as.seed) : nkeyAuthenticator(as.nkeySeed),
+  };
 }

@@ -44,19 +44,24 @@ export interface Credentials {
   readonly seed: Uint8Array;
 }
 
-export interface Authority {
-  readonly operatorJwt: string;
-  /** Public keys. */
-  readonly systemAccount: string;
+/** What accounts are made with. */
+export interface AccountSigner {
+  /** Public key of the account that the controller's own connection is in. */
   readonly controllerAccount: string;
-  /** For the one connection that manages accounts and watches the hub. */
-  readonly systemCredentials: Credentials;
-  /** For the controller's own connection. */
-  readonly controllerCredentials: Credentials;
   /** Signs the claims of an account. */
   signAccount(name: string, key: string, account: Partial<Account>): Promise<string>;
   /** Signs the order to delete accounts (`$SYS.REQ.CLAIMS.DELETE`). */
   signDeletion(keys: readonly string[]): Promise<string>;
+}
+
+export interface Authority extends AccountSigner {
+  readonly operatorJwt: string;
+  /** Public key. */
+  readonly systemAccount: string;
+  /** For the one connection that manages accounts and watches the hub. */
+  readonly systemCredentials: Credentials;
+  /** For the controller's own connection. */
+  readonly controllerCredentials: Credentials;
 }
 
 export interface AuthorityPlaces {

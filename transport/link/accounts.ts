@@ -12,7 +12,7 @@ import type { CancelTimer, Clock } from "../../host/clock.ts";
 import { LemonError } from "../../protocol/errors.ts";
 import type { NodeKey } from "../../protocol/ids.ts";
 import { type AccountRecord, AccountRecords, isUserKey } from "../keys/account-records.ts";
-import type { Authority } from "../keys/authority.ts";
+import type { AccountSigner } from "../keys/authority.ts";
 import { type AccountKind, accountOf, saysSame } from "../keys/claims.ts";
 import type { SystemApi } from "./system-api.ts";
 
@@ -32,9 +32,19 @@ export interface IssueOptions {
   readonly expiresInMs: number | null;
 }
 
-export interface HubAccountsOptions {
+/** Who speaks with the hub about its accounts. */
+export interface AccountAuthority {
   readonly api: SystemApi;
-  readonly authority: Authority;
+  readonly signer: AccountSigner;
+}
+
+/** Accounts can not be changed: what would have to be given, in one line. */
+export interface NoAuthority {
+  readonly missing: string;
+}
+
+export interface HubAccountsOptions {
+  readonly authority: AccountAuthority | NoAuthority;
   readonly recordsFolder: string;
   readonly clock: Clock;
   readonly log: Logger;
@@ -74,6 +84,7 @@ export class HubAccounts {
   }
 
   async provision(kind: AccountKind): Promise<NodeKey> {
+    this.#authority();
     const record = AccountRecords.make(kind);
     return await this.#alone(record.key, async () => {
       await this.#store.write(record);
@@ -138,6 +149,7 @@ export class HubAccounts {
 
   /** Brings the hub to what was decided: after a start, and whenever it may have been away. */
   async sync(): Promise<void> {
+    if ("missing" in this.#options.authority) return;
     const keys = [...this.#records.keys()];
     const next = async (): Promise<void> => {
       for (let key = keys.pop(); key !== undefined; key = keys.pop()) await this.#syncOne(key);
@@ -156,8 +168,8 @@ export class HubAccounts {
       const record = this.#records.get(key);
       if (record === undefined) return;
       if (!record.removed) {
-        const held = await this.#options.api.accountClaims(key);
-        if (saysSame(held, this.#claims(record))) return;
+        const { api, signer } = this.#authority();
+        if (saysSame(await api.accountClaims(key), claimsFor(record, signer))) return;
       }
       await this.#carryOut(record);
     });
@@ -165,17 +177,22 @@ export class HubAccounts {
 
   async #carryOut(record: AccountRecord): Promise<void> {
     if (!record.removed) return await this.#push(record);
-    const { api, authority } = this.#options;
-    await api.deleteAccounts(await authority.signDeletion([record.key]));
+    const { api, signer } = this.#authority();
+    await api.deleteAccounts(await signer.signDeletion([record.key]));
     await this.#store.delete(record.key);
     this.#records.delete(record.key);
   }
 
   async #push(record: AccountRecord): Promise<void> {
-    const { api, authority } = this.#options;
-    await api.updateAccount(
-      await authority.signAccount(record.kind, record.key, this.#claims(record)),
-    );
+    const { api, signer } = this.#authority();
+    const claims = claimsFor(record, signer);
+    await api.updateAccount(await signer.signAccount(record.kind, record.key, claims));
+  }
+
+  #authority(): AccountAuthority {
+    const { authority } = this.#options;
+    if (!("missing" in authority)) return authority;
+    throw new LemonError("unavailable", { message: authority.missing });
   }
 
   /** Carries out what is decided already; a hub that does not take it is told again later. */
@@ -185,6 +202,14 @@ export class HubAccounts {
       this.#retries.get(record.key)?.();
       this.#retries.delete(record.key);
     } catch (failure) {
+      const { authority } = this.#options;
+      if ("missing" in authority) {
+        throw new LemonError("unavailable", {
+          message: `It is recorded, and the hub is told once that is possible. ${authority.missing}`,
+          mutationMayHaveApplied: true,
+          cause: failure,
+        });
+      }
       this.#retryLater(record.key, RETRY_FIRST_MS);
       throw new LemonError("unavailable", {
         message: "The hub has not taken the change yet; it is recorded, and the hub is told again",
@@ -228,17 +253,6 @@ export class HubAccounts {
     return record;
   }
 
-  #claims(record: AccountRecord): ReturnType<typeof accountOf> {
-    const { authority } = this.#options;
-    return accountOf(
-      record.kind,
-      record.key,
-      authority.controllerAccount,
-      record.signing.getPublicKey(),
-      record.revocations,
-    );
-  }
-
   /** The revocations that may still matter, with `added`. */
   #recent(
     record: AccountRecord,
@@ -253,4 +267,9 @@ export class HubAccounts {
   #nowMs(): number {
     return this.#options.clock.nowMs();
   }
+}
+
+function claimsFor(record: AccountRecord, { controllerAccount }: AccountSigner) {
+  const { kind, key, signing, revocations } = record;
+  return accountOf(kind, key, controllerAccount, signing.getPublicKey(), revocations);
 }

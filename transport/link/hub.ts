@@ -5,22 +5,31 @@
  *    may have missed it.
  * 2. Credentials in two hands are revoked first and told of then.
  */
-import type { NatsConnection } from "@nats-io/transport-node";
+import type { NatsConnection, Subscription } from "@nats-io/transport-node";
 import type { Logger } from "pino";
 import type { CancelTimer, Clock } from "../../host/clock.ts";
+import { LemonError } from "../../protocol/errors.ts";
 import type { NodeKey } from "../../protocol/ids.ts";
-import type { Authority } from "../keys/authority.ts";
+import type { AccountSigner } from "../keys/authority.ts";
 import type { AccountKind } from "../keys/claims.ts";
-import { HubAccounts, type IssueOptions } from "./accounts.ts";
+import {
+  type AccountAuthority,
+  HubAccounts,
+  type IssueOptions,
+  type NoAuthority,
+} from "./accounts.ts";
 import { readAdvisory, type SystemApi, type SystemConnection, systemApi } from "./system-api.ts";
 import { type LinkConnection, type LinkEvent, LinkWatch } from "./watch.ts";
 
 const RESYNC_RETRY_MS = 1_000;
 
 export interface HubLinkOptions {
-  /** A connection of the system account. */
-  readonly system: NatsConnection;
-  readonly authority: Authority;
+  /** A connection of the system account; without one nobody tells who is connected. */
+  readonly system: NatsConnection | null;
+  /** Signs accounts; or why none is made or changed. It needs `system` too. */
+  readonly authority: AccountSigner | NoAuthority;
+  /** Whether a local node keeps its receipts here, in a second account. Default: it does. */
+  readonly keepsStores?: boolean;
   /** Private folder of the account records. */
   readonly recordsFolder: string;
   readonly clock: Clock;
@@ -32,6 +41,8 @@ export interface HubLinkOptions {
 }
 
 export interface HubLink {
+  /** Whether a local node has an account for its receipts here too. */
+  readonly keepsStores: boolean;
   /** Makes an account (default kind `node`); about 30 ms. Errors: `unavailable` (nothing remains). */
   provision(kind?: AccountKind): Promise<NodeKey>;
   /** A user JWT for a worker's own public nkey. Errors: `node_not_found`, `node_revoked`, `invalid_request`. */
@@ -52,8 +63,13 @@ export interface HubLink {
 /** Resolves once the hub has every account and what is connected has been told. */
 export async function openHubLink(options: HubLinkOptions): Promise<HubLink> {
   const { system, authority, recordsFolder, clock, log } = options;
-  const api = systemApi(system);
-  const accounts = await HubAccounts.open({ api, authority, recordsFolder, clock, log });
+  const api = system === null ? null : systemApi(system);
+  const accounts = await HubAccounts.open({
+    authority: accountAuthority(api, authority),
+    recordsFolder,
+    clock,
+    log,
+  });
   const link = new Hub(options, api, accounts);
   try {
     await link.start();
@@ -64,18 +80,28 @@ export async function openHubLink(options: HubLinkOptions): Promise<HubLink> {
   return link;
 }
 
+function accountAuthority(
+  api: SystemApi | null,
+  authority: AccountSigner | NoAuthority,
+): AccountAuthority | NoAuthority {
+  if ("missing" in authority) return authority;
+  if (api === null) throw new LemonError("internal_error");
+  return { api, signer: authority };
+}
+
 class Hub implements HubLink {
+  readonly keepsStores: boolean;
   readonly #options: HubLinkOptions;
-  readonly #api: SystemApi;
+  readonly #api: SystemApi | null;
   readonly #accounts: HubAccounts;
   readonly #watch: LinkWatch;
-  readonly #subscriptions;
+  readonly #subscriptions: readonly Subscription[];
   #cancelResync: CancelTimer | null = null;
-  /** One comparison at a time. */
-  #syncing: Promise<void> = Promise.resolve();
+  #comparing: Promise<void> = Promise.resolve();
   #stopped = false;
 
-  constructor(options: HubLinkOptions, api: SystemApi, accounts: HubAccounts) {
+  constructor(options: HubLinkOptions, api: SystemApi | null, accounts: HubAccounts) {
+    this.keepsStores = options.keepsStores ?? true;
     this.#options = options;
     this.#api = api;
     this.#accounts = accounts;
@@ -84,24 +110,13 @@ class Hub implements HubLink {
       isNode: (account): account is NodeKey => accounts.isNode(account),
       isRenewing: options.isRenewing,
       emit: (event) => this.#emit(event),
+      refresh: () => this.#inTurn(() => this.#reconcile()),
     });
-    const follow = (kind: string, use: (connection: SystemConnection, reason: string) => void) =>
-      options.system.subscribe(`$SYS.ACCOUNT.*.${kind}`, {
-        callback: (error, message) => {
-          const advisory = error === null ? readAdvisory(message.data) : null;
-          if (advisory?.connection) use(advisory.connection, advisory.reason);
-        },
-      });
-    this.#subscriptions = [
-      follow("CONNECT", (connection) => this.#watch.connected(connection)),
-      follow("DISCONNECT", (connection, reason) => this.#watch.disconnected(connection, reason)),
-    ];
-    void this.#followConnection();
+    this.#subscriptions = options.system === null ? [] : this.#follow(options.system);
   }
 
-  async start(): Promise<void> {
-    await this.#accounts.sync();
-    await this.#watch.reconcile(() => this.#api.connections());
+  start(): Promise<void> {
+    return this.#inTurn(() => this.#compare());
   }
 
   provision(kind: AccountKind = "node"): Promise<NodeKey> {
@@ -134,8 +149,28 @@ class Hub implements HubLink {
     this.#cancelResync?.();
     this.#accounts.stop();
     this.#watch.stop();
-    if (this.#options.system.isClosed()) return;
+    if (this.#options.system?.isClosed() === true) return;
     for (const subscription of this.#subscriptions) subscription.unsubscribe();
+  }
+
+  #follow(system: NatsConnection): readonly Subscription[] {
+    const on = (kind: string, use: (connection: SystemConnection, reason: string) => void) =>
+      system.subscribe(`$SYS.ACCOUNT.*.${kind}`, {
+        callback: (error, message) => {
+          const advisory = error === null ? readAdvisory(message.data) : null;
+          if (advisory?.connection) use(advisory.connection, advisory.reason);
+        },
+      });
+    void (async () => {
+      for await (const { type } of system.status()) {
+        if (this.#stopped) return;
+        if (type === "reconnect") this.#resync();
+      }
+    })();
+    return [
+      on("CONNECT", (connection) => this.#watch.connected(connection)),
+      on("DISCONNECT", (connection, reason) => this.#watch.disconnected(connection, reason)),
+    ];
   }
 
   #emit(event: LinkEvent): void {
@@ -159,22 +194,30 @@ class Hub implements HubLink {
   #resync(): void {
     this.#cancelResync?.();
     this.#cancelResync = null;
-    this.#syncing = this.#syncing.then(async () => {
+    void this.#inTurn(() => this.#compare()).catch(() => {
       if (this.#stopped) return;
-      try {
-        await this.start();
-      } catch {
-        if (this.#stopped) return;
-        this.#options.log.warn("the hub does not answer yet; its accounts are compared again");
-        this.#cancelResync = this.#options.clock.after(RESYNC_RETRY_MS, () => this.#resync());
-      }
+      this.#options.log.warn("the hub does not answer yet; its accounts are compared again");
+      this.#cancelResync?.();
+      this.#cancelResync = this.#options.clock.after(RESYNC_RETRY_MS, () => this.#resync());
     });
   }
 
-  async #followConnection(): Promise<void> {
-    for await (const status of this.#options.system.status()) {
-      if (this.#stopped) return;
-      if (status.type === "reconnect") this.#resync();
-    }
+  async #compare(): Promise<void> {
+    await this.#accounts.sync();
+    await this.#reconcile();
+  }
+
+  async #reconcile(): Promise<void> {
+    const api = this.#api;
+    if (api !== null) await this.#watch.reconcile(() => api.connections());
+  }
+
+  /** One comparison at a time. */
+  #inTurn(compare: () => Promise<void>): Promise<void> {
+    const turn = this.#comparing.then(async () => {
+      if (!this.#stopped) await compare();
+    });
+    this.#comparing = turn.catch(() => undefined);
+    return turn;
   }
 }

@@ -3,7 +3,7 @@
  * JWT Tutorial"). Every answer is read by its shape; a server that answers nothing, or something else,
  * is `unavailable`, which may always be asked again: each of these requests is idempotent.
  */
-import type { NatsConnection } from "@nats-io/transport-node";
+import { errors, type NatsConnection } from "@nats-io/transport-node";
 import { LemonError } from "../../protocol/errors.ts";
 import { claimsOf } from "../keys/claims.ts";
 import { lifeline } from "../rpc/lifeline.ts";
@@ -24,7 +24,23 @@ export interface SystemConnection {
   readonly name: string;
 }
 
+/** A server as it describes itself. */
+export interface SystemServer {
+  readonly name: string;
+  readonly version: string;
+  readonly maxPayloadBytes: number;
+}
+
+/** Why the hub takes no order to delete accounts: nobody there keeps accounts, it is switched off, or not for this key. */
+export type OrderFault = "no_resolver" | "no_deletion" | "not_trusted";
+
 export interface SystemApi {
+  /** Every server that answers. Errors: `unavailable`, also for a connection that is not the system account's. */
+  servers(): Promise<SystemServer[]>;
+  /** How many servers keep JetStream's data between them; 1 outside a cluster. */
+  jetStreamPeers(): Promise<number>;
+  /** What the hub would say to the signed order in `jwt`; one that names no account changes nothing. */
+  orderFault(jwt: string): Promise<OrderFault | null>;
   /** Hands the hub an account's claims, new or changed. */
   updateAccount(jwt: string): Promise<void>;
   /** Hands the hub a signed order to delete accounts. */
@@ -40,9 +56,41 @@ export function systemApi(system: NatsConnection): SystemApi {
   const request = async (subject: string, payload: string): Promise<Uint8Array> =>
     (await line.request(subject, payload, REQUEST_TIMEOUT_MS)).data;
 
+  /** What every server answers: the one there is, or those of a cluster that do. At least one. */
+  const askAll = async (subject: string, payload: string): Promise<unknown[]> => {
+    const { info } = system;
+    if (info === undefined) throw new LemonError("unavailable");
+    if (info.cluster === undefined) return [parse(await request(subject, payload))];
+    const answers: unknown[] = [];
+    try {
+      const strategy = { strategy: "stall", maxWait: CLUSTER_MAX_WAIT_MS } as const;
+      for await (const answer of await system.requestMany(subject, payload, strategy)) {
+        answers.push(parse(answer.data));
+      }
+    } catch (cause) {
+      throw cause instanceof LemonError ? cause : new LemonError("unavailable", { cause });
+    }
+    if (answers.length === 0) throw new LemonError("unavailable");
+    return answers;
+  };
+
+  /** Done when every server has done it: a node's leaf may be at any of them. */
   const order = async (subject: string, jwt: string): Promise<void> => {
-    const data = member(parse(await request(subject, jwt)), "data");
-    if (member(data, "code") !== 200) throw new LemonError("unavailable");
+    const answers = await askAll(subject, jwt);
+    if (!answers.every((answer) => member(member(answer, "data"), "code") === 200)) {
+      throw new LemonError("unavailable");
+    }
+  };
+
+  const serverIds = async (): Promise<string[]> => {
+    const { info } = system;
+    if (info !== undefined && info.cluster === undefined) return [info.server_id];
+    const answers = await askAll("$SYS.REQ.SERVER.PING.IDZ", "");
+    return answers.flatMap((answer) => {
+      // IDZ is the one answer without an envelope.
+      const id = member(answer, "id");
+      return typeof id === "string" ? [id] : [];
+    });
   };
 
   const page = async (server: string, offset: number): Promise<Page> =>
@@ -54,6 +102,35 @@ export function systemApi(system: NatsConnection): SystemApi {
     );
 
   return {
+    async servers() {
+      const answers = await askAll("$SYS.REQ.SERVER.PING.VARZ", "");
+      return answers.map(readServer);
+    },
+
+    async jetStreamPeers() {
+      const answers = await askAll("$SYS.REQ.SERVER.PING.JSZ", "");
+      const sizes = answers.map((answer) =>
+        member(member(member(answer, "data"), "meta_cluster"), "cluster_size"),
+      );
+      return Math.max(1, ...sizes.filter((size) => typeof size === "number"));
+    },
+
+    async orderFault(jwt) {
+      let answers: unknown[];
+      try {
+        answers = await askAll("$SYS.REQ.CLAIMS.DELETE", jwt);
+      } catch (failure) {
+        if (isNobodyThere(failure)) return "no_resolver";
+        throw failure;
+      }
+      const faults = answers.map((answer) =>
+        string(member(member(answer, "error"), "description")),
+      );
+      const fault = faults.find((description) => description !== "");
+      if (fault === undefined) return null;
+      return fault.includes("delete must be enabled") ? "no_deletion" : "not_trusted";
+    },
+
     updateAccount: (jwt) => order("$SYS.REQ.CLAIMS.UPDATE", jwt),
     deleteAccounts: (jwt) => order("$SYS.REQ.CLAIMS.DELETE", jwt),
 
@@ -65,7 +142,7 @@ export function systemApi(system: NatsConnection): SystemApi {
 
     async connections() {
       const found: SystemConnection[] = [];
-      for (const server of await servers(system)) {
+      for (const server of await serverIds()) {
         for (let offset = 0, total = 1; offset < total; offset += CONNECTIONS_A_PAGE) {
           const read = await page(server, offset);
           found.push(...read.connections);
@@ -149,26 +226,24 @@ function readConnection(
   return { id: `${server}:${id}`, account, userKey, name: string(name) };
 }
 
-/** Ids of the servers behind this connection: one, or those of the cluster that answer. */
-async function servers(system: NatsConnection): Promise<string[]> {
-  const info = system.info;
-  if (info === undefined) throw new LemonError("unavailable");
-  if (info.cluster === undefined) return [info.server_id];
-  const ids: string[] = [];
-  try {
-    const answers = await system.requestMany("$SYS.REQ.SERVER.PING.IDZ", "", {
-      strategy: "stall",
-      maxWait: CLUSTER_MAX_WAIT_MS,
-    });
-    for await (const answer of answers) {
-      const id = member(member(parse(answer.data), "server"), "id");
-      if (typeof id === "string") ids.push(id);
-    }
-  } catch (cause) {
-    throw new LemonError("unavailable", { cause });
-  }
-  if (ids.length === 0) throw new LemonError("unavailable");
-  return ids;
+function readServer(answer: unknown): SystemServer {
+  const server = member(answer, "server");
+  const maxPayloadBytes = member(member(answer, "data"), "max_payload");
+  if (typeof maxPayloadBytes !== "number") throw new LemonError("unavailable");
+  return {
+    name: string(member(server, "name")),
+    version: string(member(server, "ver")),
+    maxPayloadBytes,
+  };
+}
+
+/** Whether a request failed because nothing listens for it, by what the client and `lifeline` throw. */
+function isNobodyThere(failure: unknown): boolean {
+  const cause = failure instanceof LemonError ? failure.cause : null;
+  return (
+    cause instanceof errors.NoRespondersError ||
+    (cause instanceof errors.RequestError && cause.isNoResponders())
+  );
 }
 
 const utf8 = new TextDecoder();

@@ -4,8 +4,8 @@
  *
  * 1. A connection is told of at most once each way; after a gap the difference is told.
  * 2. Credentials belong to one server, which has one link. Two live server names under one user key, two
- *    links side by side for longer than the hub takes to drop the older, or links that displace each
- *    other again and again, mean that somebody else holds them too.
+ *    links that stand side by side for longer than the hub takes to drop the older, or links that displace
+ *    each other again and again, mean that somebody else holds them too.
  * 3. A link that renews its credentials is not told as lost while it is away for the moment that takes.
  */
 import type { CancelTimer, Clock } from "../../host/clock.ts";
@@ -46,6 +46,11 @@ export interface LinkWatchOptions {
   /** Whether this node said that it is about to renew its link. */
   readonly isRenewing: (account: NodeKey) => boolean;
   readonly emit: (event: LinkEvent) => void;
+  /**
+   * Has `reconcile` run before two links side by side are suspected: a server of a cluster that died has
+   * told nobody that its links died with it. Default: the advisories are all there is.
+   */
+  readonly refresh?: () => Promise<void>;
 }
 
 export class LinkWatch {
@@ -59,6 +64,7 @@ export class LinkWatch {
   readonly #sideBySide = new Map<string, CancelTimer>();
   /** What ended while a list was on its way: the list may still name it. */
   #endedMeanwhile: Set<string> | null = null;
+  #stopped = false;
 
   constructor(options: LinkWatchOptions) {
     this.#options = options;
@@ -119,6 +125,7 @@ export class LinkWatch {
   }
 
   stop(): void {
+    this.#stopped = true;
     for (const { cancel } of this.#withheld.values()) cancel();
     this.#withheld.clear();
     for (const cancel of this.#sideBySide.values()) cancel();
@@ -141,12 +148,26 @@ export class LinkWatch {
   }
 
   #lookAgain(connection: LinkConnection): void {
-    const { id, userKey } = connection;
+    const { id } = connection;
     const cancel = this.#options.clock.after(SIDE_BY_SIDE_MS, () => {
       this.#sideBySide.delete(id);
-      if (this.#of(userKey).length > 1) this.#tellShared(connection);
+      void this.#suspect(connection);
     });
     this.#sideBySide.set(id, cancel);
+  }
+
+  async #suspect(connection: LinkConnection): Promise<void> {
+    const stillTwo = (): boolean =>
+      !this.#stopped && this.#live.has(connection.id) && this.#of(connection.userKey).length > 1;
+    if (!stillTwo()) return;
+    try {
+      await this.#options.refresh?.();
+    } catch {
+      // Nobody knows now: neither of them is accused, nor forgotten.
+      if (stillTwo()) this.#lookAgain(connection);
+      return;
+    }
+    if (stillTwo()) this.#tellShared(connection);
   }
 
   /** Once for a key: it is revoked for good. */
