@@ -106,13 +106,28 @@ export async function readSecureFile(path: string): Promise<Buffer | null> {
  */
 export async function ensurePrivateDirectory(path: string): Promise<void> {
   try {
-    await mkdir(path, { recursive: true, mode: FOLDER_MODE });
+    await makeDirectories(path);
     const stats = await stat(path);
     if (!stats.isDirectory()) refuse("not_directory");
     refuseOthers(stats, FOLDER_MODE);
   } catch (failure) {
-    if (errnoOf(failure) === "EEXIST") refuse("not_directory");
     throw systemFailure(failure);
+  }
+}
+
+/**
+ * Node's own `recursive` asks for ever where the system says ENOENT of a folder whose parent stands:
+ * below `/proc`, or below an automounter's root.
+ */
+async function makeDirectories(path: string, parentsMade = false): Promise<void> {
+  try {
+    await mkdir(path, { mode: FOLDER_MODE });
+  } catch (failure) {
+    const errno = errnoOf(failure);
+    if (errno === "EEXIST") return;
+    if (errno !== "ENOENT" || parentsMade) throw failure;
+    await makeDirectories(dirname(path));
+    await makeDirectories(path, true);
   }
 }
 

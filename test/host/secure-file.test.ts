@@ -134,6 +134,12 @@ describe("a private directory", () => {
     expect(statSync(path).mode & 0o777).to.equal(0o755);
   });
 
+  it("is refused, and not asked for again and again, where the system makes none", async () => {
+    for (const path of ["/proc/lemon", "/proc/lemon/below"]) {
+      expect((await refusalOf(() => ensurePrivateDirectory(path))).code).to.equal("not_found");
+    }
+  });
+
   it("is refused where a file stands", async () => {
     const path = join(folder.path, "file");
     writeFileSync(path, "");
