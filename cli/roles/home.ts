@@ -9,6 +9,7 @@ import { accessSync, constants } from "node:fs";
 import { join } from "node:path";
 import { type FileLock, lockFile } from "../../host/file-lock.ts";
 import { ensurePrivateDirectory } from "../../host/secure-file.ts";
+import { systemFailure } from "../../host/system-error.ts";
 import { LemonError } from "../../protocol/errors.ts";
 
 /** Where the controller keeps what it must not lose. */
@@ -87,8 +88,22 @@ export async function openHome(home: string): Promise<void> {
   try {
     await ensurePrivateDirectory(home);
     accessSync(home, constants.R_OK | constants.W_OK | constants.X_OK);
-  } catch (cause) {
-    const why = cause instanceof LemonError ? cause.message : "it can not be written";
-    throw new LemonError("home_unusable", { message: `LEMON_HOME can not be used: ${why}`, cause });
+  } catch (failure) {
+    const { code, details, message } = systemFailure(failure);
+    const reason = String(details["reason"] ?? code);
+    throw new LemonError("home_unusable", {
+      message: `LEMON_HOME can not be used: ${UNUSABLE.get(reason) ?? message}`,
+      details: { reason },
+      cause: failure,
+    });
   }
 }
+
+/** What is wrong with a state folder, and what mends it. */
+const UNUSABLE: ReadonlyMap<string, string> = new Map([
+  ["mode", "others may enter it; give it mode 0700 (chmod 700)"],
+  ["owner", "it belongs to another account"],
+  ["not_directory", "it is not a folder, or lies below something that is none"],
+  ["not_found", "it can not be made where it should stand"],
+  ["permission_denied", "this account may not make it or write in it"],
+]);
