@@ -3,6 +3,7 @@ import { LemonError } from "../../protocol/errors.ts";
 import type { ParamsOf } from "../../protocol/methods.ts";
 import type { ActorRef } from "../../supervision/actor.ts";
 import type { Caller, MethodHandlers } from "../session/handler.ts";
+import type { Directory } from "./directory.ts";
 import type { Fleet } from "./fleet.ts";
 import type { PairingProtocol } from "./pairing.ts";
 import type { PairingRequest } from "./pairing-book.ts";
@@ -21,10 +22,15 @@ export type EnrolmentMethod =
 
 export interface EnrolmentMethodsOptions {
   readonly fleet: Fleet;
+  readonly directory: Directory;
   readonly pairing: ActorRef<PairingProtocol>;
   readonly publish: (event: NodeEvent) => void;
   /** What the answer of `node.link.open` names below the controller's own URL. */
   readonly leafPath: string;
+  /** And what it names instead of it; null for nothing. */
+  readonly leafUrl: string | null;
+  /** Why nobody can join, in one line; null when they can. */
+  readonly joinsRefused: string | null;
 }
 
 /** Pairing waits for the registry, which waits for its store; below a method's 30 s. */
@@ -33,7 +39,11 @@ const DEADLINE = { deadlineMs: 25_000 } as const;
 export function enrolmentMethods(
   options: EnrolmentMethodsOptions,
 ): MethodHandlers<EnrolmentMethod> {
-  const { fleet, pairing, publish, leafPath } = options;
+  const { fleet, directory, pairing, publish, leafPath, leafUrl, joinsRefused } = options;
+
+  const refuseJoin = (): void => {
+    if (joinsRefused !== null) throw new LemonError("unavailable", { message: joinsRefused });
+  };
 
   return {
     "node.pair.request": async (params) => {
@@ -52,6 +62,7 @@ export function enrolmentMethods(
     },
 
     "node.pair.approve": async ({ pairingId }) => {
+      refuseJoin();
       const approval = await pairing.ask("approve", { pairingId }, DEADLINE);
       const { request, nodeId, recoveryToken, challenge, challengeExpiresAtMs, recovered } =
         approval;
@@ -103,6 +114,8 @@ export function enrolmentMethods(
 
     "node.link.open": async (params, caller) => {
       const { nodeId, session } = sessionOf(caller);
+      // A life that shows itself again only renews what it has. A new one would end that one first.
+      if (directory.byId(nodeId).life?.linkKey !== params.linkKey) refuseJoin();
       const opened = await fleet.open(nodeId, openingOf(params), session);
       // Only the local node's credentials have no end, and it opens no session.
       if (opened.session === null || opened.linkExpiresAtMs === null) {
@@ -117,6 +130,7 @@ export function enrolmentMethods(
         linkJwt,
         linkExpiresAtMs,
         leafPath,
+        leafUrl,
         sessionToken: opened.session.token,
         sessionTokenExpiresAtMs: opened.session.expiresAtMs,
         registeredStoreId: record.store?.id ?? null,

@@ -8,7 +8,7 @@ export type { LinkEvent } from "../../transport/link/watch.ts";
 /** Accounts and credentials on the hub, and who is connected to it. */
 export type LinkAccounts = Pick<
   HubLink,
-  "provision" | "issue" | "revoke" | "remove" | "nodes" | "connections"
+  "keepsStores" | "provision" | "issue" | "revoke" | "remove" | "nodes" | "connections"
 >;
 
 /** Calls over the links. */

@@ -51,6 +51,10 @@ export interface NodesOptions {
   readonly publish: (event: NodeEvent) => void;
   /** Where leafs connect below the controller's own URL. Default: right there. */
   readonly leafPath?: string;
+  /** Where they connect instead, past the controller. Default null: they do not. */
+  readonly leafUrl?: string | null;
+  /** Why no node can join, and no new worker of one can open its link: one line. Default null: they can. */
+  readonly joinsRefused?: string | null;
   readonly secrets?: Secrets;
 }
 
@@ -76,7 +80,8 @@ export interface Nodes {
 
 /** Resolves when every enrolled node has its actor. Errors: those of `Documents`. */
 export async function openNodes(options: NodesOptions): Promise<Nodes> {
-  const { parent, documents, endSessions, publish, leafPath = "" } = options;
+  const { parent, documents, endSessions, publish } = options;
+  const { leafPath = "", leafUrl = null, joinsRefused = null } = options;
   const secrets = options.secrets ?? systemSecrets;
   const directory = new Directory((nodeId) => fleet.forgotten(nodeId));
   const room = await parent.startSupervisor({
@@ -112,7 +117,15 @@ export async function openNodes(options: NodesOptions): Promise<Nodes> {
     methods: {
       ...fleetMethods({ fleet, directory, registry }),
       ...processMethods({ fleet, directory }),
-      ...enrolmentMethods({ fleet, pairing, publish, leafPath }),
+      ...enrolmentMethods({
+        fleet,
+        directory,
+        pairing,
+        publish,
+        leafPath,
+        leafUrl,
+        joinsRefused,
+      }),
     },
     sessionTokens: {
       identify: (token) => registry.ask("identify", { token }, REGISTRY_DEADLINE),

@@ -172,7 +172,8 @@ export class WorkerLink {
     const ensure = (key: NodeKey | null, kind: "node" | "local-node" | "local-store") =>
       key !== null && known.includes(key) ? key : accounts.provision(kind);
     const nodeKey = await ensure(record.nodeKey, record.local ? "local-node" : "node");
-    const storeKey = record.local ? await ensure(record.storeKey, "local-store") : null;
+    const keepsStore = record.local && accounts.keepsStores;
+    const storeKey = keepsStore ? await ensure(record.storeKey, "local-store") : record.storeKey;
     if (nodeKey !== record.nodeKey || storeKey !== record.storeKey) {
       await registry.ask("provisioned", { nodeId, nodeKey, storeKey }, REGISTRY_DEADLINE);
     }

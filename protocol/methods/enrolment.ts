@@ -169,6 +169,11 @@ export const nodeLinkOpen = method({
     linkExpiresAtMs: timeMs,
     /** Where the leaf connects, below the controller's own URL; NATS appends `/leafnode`. */
     leafPath: z.string(),
+    /**
+     * Where it connects instead, when the hub is a NATS system that is not the controller's own: one URL or
+     * several separated by commas, each `wss://`, `ws://`, `tls://` or `nats://`. Null or absent: it is.
+     */
+    leafUrl: z.string().max(2_048).nullish(),
     /** Takes the place of the token that this connection was opened with. */
     sessionToken: z.string(),
     sessionTokenExpiresAtMs: timeMs,

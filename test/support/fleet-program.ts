@@ -43,6 +43,7 @@ const wrapDocuments = (documents: Documents<NodeRecord>): Documents<NodeRecord> 
   delete: (document) => word(documents.delete(document)),
 });
 const wrapAccounts = (accounts: LinkAccounts): LinkAccounts => ({
+  keepsStores: accounts.keepsStores,
   nodes: () => accounts.nodes(),
   connections: (node) => accounts.connections(node),
   issue: (node, key, options) => accounts.issue(node, key, options),

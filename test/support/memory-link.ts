@@ -19,6 +19,7 @@ interface Flight {
 }
 
 export class MemoryLink implements LinkAccounts, LinkCalls {
+  keepsStores = true;
   readonly accounts = new Map<NodeKey, Account>();
   /** Every credential ever issued and not revoked since. */
   readonly issued: { readonly account: NodeKey; readonly linkKey: string }[] = [];

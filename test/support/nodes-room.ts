@@ -1,7 +1,12 @@
 /** Owns the whole node room in memory for tests: its actors on a bent clock, its store, hub and workers. */
 import { randomBytes } from "node:crypto";
 import { createCurve, createUser } from "@nats-io/nkeys";
-import { NODE_DOCUMENTS, type Nodes, openNodes } from "../../actors/node/nodes.ts";
+import {
+  NODE_DOCUMENTS,
+  type Nodes,
+  type NodesOptions,
+  openNodes,
+} from "../../actors/node/nodes.ts";
 import type { NodeRecord } from "../../actors/node/record.ts";
 import type { NodeEvent } from "../../actors/node/sessions.ts";
 import type { Caller, Identity } from "../../actors/session/handler.ts";
@@ -115,6 +120,7 @@ export class NodesRoom {
     documents = new MemoryDocuments<NodeRecord>(NODE_DOCUMENTS.parse),
     link = new MemoryLink(),
     system = testSystem(),
+    more: Partial<NodesOptions> = {},
   ): Promise<NodesRoom> {
     const ended: EndedSessions[] = [];
     const events: NodeEvent[] = [];
@@ -126,14 +132,15 @@ export class NodesRoom {
       log: system.log,
       endSessions: (nodeId, olderThan, { code }) => ended.push({ nodeId, olderThan, code }),
       publish: (event) => events.push(event),
+      ...more,
     });
     return new NodesRoom(system, documents, link, nodes, ended, events);
   }
 
   /** The same store and hub under a new controller; everything in memory is gone. */
-  async restart(): Promise<NodesRoom> {
+  async restart(more: Partial<NodesOptions> = {}): Promise<NodesRoom> {
     await this.close();
-    return await NodesRoom.open(this.documents, this.link);
+    return await NodesRoom.open(this.documents, this.link, testSystem(), more);
   }
 
   close(): Promise<void> {

@@ -11,7 +11,7 @@ import { delimiter, isAbsolute, join } from "node:path";
 import { LemonError } from "../../protocol/errors.ts";
 
 /** 2.12.7: leaf publishes are checked, per-key TTL, leaf remotes reload. */
-const OLDEST_NATS_SERVER: Version = { major: 2, minor: 12, patch: 7, prerelease: null };
+export const OLDEST_NATS_SERVER: Version = { major: 2, minor: 12, patch: 7, prerelease: null };
 
 /** `--version` answers in milliseconds; longer means that it is no nats-server. */
 const VERSION_TIMEOUT_MS = 10_000;

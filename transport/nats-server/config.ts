@@ -52,15 +52,18 @@ export interface LinkConfig {
   readonly account: string;
   /** Public nkey of this worker life on its own leaf. */
   readonly workerUser: string;
-  /** `ws://` or `wss://`, host, optional port and prefix; the leaf itself appends `/leafnode`. */
-  readonly url: string;
+  /**
+   * `ws://` or `wss://`, host, optional port and prefix (the leaf itself appends `/leafnode`), or `nats://`
+   * or `tls://` and host; several are tried in any order, and none may mix the two sorts.
+   */
+  readonly url: string | readonly string[];
   readonly credentialsFile: string;
   /** PEM file of the authorities to trust beside the system's. */
   readonly caFile?: string;
 }
 
 /** A receipt is small; 1 MiB file chunks and process outputs with their envelope are not. */
-const MAX_PAYLOAD = "8MB";
+export const MAX_PAYLOAD_BYTES = 8 * 1024 * 1024;
 /** 64 × 1 MiB in flight exceed the default of 64 MB and would lose requests. */
 const MAX_PENDING = "256MB";
 const HUB_MEMORY_BYTES = 256 * 1024 * 1024;
@@ -131,7 +134,7 @@ function common(serverName: string, places: ServerPlaces): string[] {
     `log_file: ${quote(places.logFile)}`,
     `logfile_size_limit: ${LOG_BYTES}`,
     "logfile_max_num: 2",
-    `max_payload: ${MAX_PAYLOAD}`,
+    `max_payload: ${MAX_PAYLOAD_BYTES}`,
     `max_pending: ${MAX_PENDING}`,
     'ping_interval: "5s"',
     "ping_max: 2",
@@ -155,8 +158,9 @@ function linkUser(link: LinkConfig): string {
 
 function remote(link: LinkConfig): string {
   const denied = DENIED.map(quote).join(", ");
+  const urls = [link.url].flat();
   const trust = link.caFile === undefined ? "" : `, tls: { ca_file: ${quote(link.caFile)} }`;
-  return `{ url: ${quote(link.url)}, account: LINK, credentials: ${quote(link.credentialsFile)}, compression: off, deny_imports: [${denied}], deny_exports: [${denied}]${trust} }`;
+  return `{ urls: [${urls.map(quote).join(", ")}], account: LINK, credentials: ${quote(link.credentialsFile)}, compression: off, deny_imports: [${denied}], deny_exports: [${denied}]${trust} }`;
 }
 
 function lines(rows: readonly string[]): string {

@@ -158,6 +158,7 @@ describe("a worker life", () => {
       linkJwt: `jwt.${account}.${life.linkKey}.${HOUR_MS}`,
       linkExpiresAtMs: room.clock.nowMs() + HOUR_MS,
       leafPath: "",
+      leafUrl: null,
       sessionToken: opened.sessionToken,
       sessionTokenExpiresAtMs: room.clock.nowMs() + WEEK_MS,
       registeredStoreId: "store-a",

@@ -1,0 +1,90 @@
+/**
+ * Owns what has to be so of a NATS system that is not ours before nodes are linked through it. What it
+ * lacks is named, for its operator to add; nothing of it is changed by looking.
+ */
+import { LemonError } from "../../protocol/errors.ts";
+import type { AccountSigner } from "../keys/authority.ts";
+import { controllerAccount } from "../keys/claims.ts";
+import { isNewEnough, OLDEST_NATS_SERVER } from "../nats-server/binary.ts";
+import { MAX_PAYLOAD_BYTES } from "../nats-server/config.ts";
+import type { OrderFault, SystemApi, SystemServer } from "./system-api.ts";
+
+/** Errors: `nats_server_too_old`, naming the first server below the floor. */
+export function refuseOldServers(servers: readonly SystemServer[]): void {
+  const old = servers.find(({ version }) => !isNewEnough(version));
+  if (old === undefined) return;
+  const { name, version: found } = old;
+  const { major, minor, patch } = OLDEST_NATS_SERVER;
+  const needed = `${major}.${minor}.${patch}`;
+  throw new LemonError("nats_server_too_old", {
+    message: `The NATS server ${name} runs ${found}; lemon needs at least ${needed} on every server`,
+    details: { found, needed },
+  });
+}
+
+/** Servers that would cut a link over which a large answer comes. */
+export function lacksOfServers(servers: readonly SystemServer[]): string[] {
+  return servers
+    .filter(({ maxPayloadBytes }) => maxPayloadBytes < MAX_PAYLOAD_BYTES)
+    .map(
+      ({ name, maxPayloadBytes }) =>
+        `the NATS server ${name} has max_payload ${maxPayloadBytes}, and nodes need ${MAX_PAYLOAD_BYTES}`,
+    );
+}
+
+/** What the controller's account does not offer to the accounts of nodes. Errors: `unavailable`. */
+export async function lacksOfAccount(api: SystemApi, account: string): Promise<string[]> {
+  return missingExports(await api.accountClaims(account));
+}
+
+/** Which of our exports an account's claims (the `nats` part) do not say. */
+export function missingExports(claims: unknown): string[] {
+  const held = exportsOf(claims);
+  return (controllerAccount().exports ?? [])
+    .filter(
+      ({ subject, type, account_token_position }) =>
+        !held.some(
+          (offered) =>
+            offered["subject"] === subject &&
+            offered["type"] === type &&
+            offered["account_token_position"] === account_token_position &&
+            offered["token_req"] !== true,
+        ),
+    )
+    .map(
+      ({ subject, type, account_token_position }) =>
+        `the controller's account does not export the ${type} ${subject} with account_token_position ${account_token_position}`,
+    );
+}
+
+function exportsOf(claims: unknown): readonly Readonly<Record<string, unknown>>[] {
+  if (typeof claims !== "object" || claims === null || !("exports" in claims)) return [];
+  const { exports } = claims;
+  return Array.isArray(exports)
+    ? exports.filter((one) => typeof one === "object" && one !== null)
+    : [];
+}
+
+/**
+ * What keeps accounts from being made and deleted with this key. A server takes an account that anybody
+ * signed and lets nobody use it, so it is asked with an order to delete no account at all. Errors:
+ * `invalid_request` for a key that is not this system's operator's; `unavailable`.
+ */
+export async function lacksOfAuthority(
+  api: SystemApi,
+  signer: AccountSigner,
+  keyName: string,
+): Promise<string[]> {
+  const fault = await api.orderFault(await signer.signDeletion([]));
+  if (fault === "not_trusted") {
+    throw new LemonError("invalid_request", {
+      message: `${keyName} is no key of the operator of this NATS system`,
+    });
+  }
+  return fault === null ? [] : [RESOLVER_LACKS[fault]];
+}
+
+const RESOLVER_LACKS: Readonly<Record<Exclude<OrderFault, "not_trusted">, string>> = {
+  no_resolver: "the NATS servers keep no accounts that can be changed (resolver type: full)",
+  no_deletion: "the NATS servers do not let accounts be deleted (resolver allow_delete: true)",
+};
