@@ -5,7 +5,8 @@
  * 1. It lives in a session of its own, so that neither a terminal's Ctrl-C nor a signal to the worker's
  *    group reaches it, and the signals that ask politely are blocked from its first instruction on.
  * 2. It ends the folder of all cgroups; or, without cgroups, each group whose leader's start time is
- *    still the one it was told, and then, round by round, all that carries the worker's mark.
+ *    still the one it was told, and then, round by round, all that carries the worker's mark, until none
+ *    was found twice: what is just becoming another program shows no environment.
  * 3. What it must know it knows before a run starts (cgroup, mark); groups are told right after. One that
  *    is started again knows from its first instruction on what runs.
  *
@@ -68,16 +69,21 @@ while [ $slot -le $last ]; do
   slot=$((slot + 1))
 done
 
-rounds=0
-while [ -n "$mark" ] && [ $rounds -lt 1000 ]; do
+rounds=0 quiet=0
+while [ -n "$mark" ] && [ $quiet -lt 2 ] && [ $rounds -lt 1000 ]; do
   set +f
   found=$(grep -lsF -e "$mark" /proc/[0-9]*/environ)
   set -f
-  [ -n "$found" ] || break
-  for file in $found; do
-    pid=\${file#/proc/}
-    kill -s KILL "\${pid%/environ}"
-  done
+  if [ -n "$found" ]; then
+    quiet=0
+    for file in $found; do
+      pid=\${file#/proc/}
+      kill -s KILL "\${pid%/environ}"
+    done
+  else
+    quiet=$((quiet + 1))
+    [ $quiet -lt 2 ] && sleep 0.1
+  fi
   rounds=$((rounds + 1))
 done
 `;

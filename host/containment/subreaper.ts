@@ -21,6 +21,9 @@ import type { Cell, Containment } from "./containment.ts";
 const MARK = "LEMON_RUN";
 /** A killed process is given this long to go: only uninterruptible sleep takes longer. */
 const CLEAR_WITHIN_MS = 2_000;
+/** Becoming another program takes far less; what is unclear for longer was given no environment. */
+const UNCLEAR_WITHIN_MS = 100;
+const LOOK_AGAIN_MS = 5;
 
 export class SubreaperContainment implements Containment {
   readonly kind = "subreaper";
@@ -47,6 +50,15 @@ export class SubreaperContainment implements Containment {
   async close(): Promise<void> {
     if (process.platform === "linux") setSubreaper(this.#wasSubreaper);
   }
+}
+
+type Owned = "yes" | "no" | "unclear";
+
+interface Look {
+  readonly ours: ProcessRow[];
+  unclear: boolean;
+  /** Nothing was handed to us meanwhile. */
+  complete: boolean;
 }
 
 class MarkedCell implements Cell {
@@ -76,38 +88,45 @@ class MarkedCell implements Cell {
 
   async clear(): Promise<boolean> {
     if (process.platform !== "linux") return true;
-    const until = performance.now() + CLEAR_WITHIN_MS;
+    const startedMs = performance.now();
     for (;;) {
-      const stragglers = this.#stragglers();
-      if (stragglers.length === 0) return true;
-      for (const straggler of stragglers) endNow(straggler);
-      const leftMs = until - performance.now();
-      if (leftMs <= 0) return false;
-      await this.#news(leftMs);
+      const look = this.#look();
+      for (const straggler of look.ours) endNow(straggler);
+      const spentMs = performance.now() - startedMs;
+      const leftMs = patienceMs(look) - spentMs;
+      if (leftMs <= 0) return look.ours.length === 0;
+      await this.#news(look.ours.length > 0 ? leftMs : LOOK_AGAIN_MS);
     }
   }
 
   release(): void {}
 
   /**
-   * Live processes of this run. Its leader has ended, so whatever is left hangs below one of this
-   * process's own children: usually there is none but other runs', and that is all there is to see.
+   * One look for live processes of this run. Its leader has ended, so whatever is left hangs below one of
+   * this process's own children: usually there is none but other runs', and that is all there is to see.
    */
-  #stragglers(): ProcessRow[] {
-    const found: ProcessRow[] = [];
-    for (const pid of childrenOf(process.pid)) {
-      if (this.#exits.children.has(pid)) continue;
-      this.#collect(pid, false, found);
-    }
-    return found;
+  #look(): Look {
+    const before = this.#strangers();
+    const look: Look = { ours: [], unclear: false, complete: true };
+    for (const pid of before) this.#collect(pid, false, look);
+    // What died while we looked had its children handed to us, perhaps after we had looked there.
+    const known = new Set(before);
+    look.complete = this.#strangers().every((pid) => known.has(pid));
+    return look;
   }
 
-  #collect(pid: number, parentIsOurs: boolean, found: ProcessRow[]): void {
+  /** Children of this process that are no run's leader. */
+  #strangers(): number[] {
+    return childrenOf(process.pid).filter((pid) => !this.#exits.children.has(pid));
+  }
+
+  #collect(pid: number, parentIsOurs: boolean, look: Look): void {
     const row = readProcessRow(pid);
     if (row === null || hasEnded(row) || this.#isOlder(row)) return;
-    const ours = parentIsOurs || this.#owns(row);
-    if (ours) found.push(row);
-    for (const child of childrenOf(pid)) this.#collect(child, ours, found);
+    const owned = parentIsOurs ? "yes" : this.#owns(row);
+    if (owned === "yes") look.ours.push(row);
+    if (owned === "unclear") look.unclear = true;
+    for (const child of childrenOf(pid)) this.#collect(child, owned === "yes", look);
   }
 
   /** What started before the leader does not descend from it, nor does anything below it that could be told. */
@@ -115,9 +134,10 @@ class MarkedCell implements Cell {
     return this.#leader !== null && row.startTicks < this.#leader.startTicks;
   }
 
-  #owns(row: ProcessRow): boolean {
+  #owns(row: ProcessRow): Owned {
     const leader = this.#leader?.pid;
-    return row.session === leader || row.group === leader || carries(row.pid, this.#mark);
+    if (row.session === leader || row.group === leader) return "yes";
+    return carries(row.pid, this.#mark);
   }
 
   /** The next death of some child; a straggler's own or its parent's is one. */
@@ -134,6 +154,12 @@ class MarkedCell implements Cell {
   }
 }
 
+/** How long after the first look it is worth looking again. */
+function patienceMs({ ours, unclear, complete }: Look): number {
+  if (ours.length > 0 || !complete) return CLEAR_WITHIN_MS;
+  return unclear ? UNCLEAR_WITHIN_MS : 0;
+}
+
 function endNow(row: ProcessRow): void {
   try {
     signalProcess(identityOfRow(row), "SIGKILL");
@@ -142,11 +168,16 @@ function endNow(row: ProcessRow): void {
   }
 }
 
-/** Whether the environment a process was started with holds this entry. */
-function carries(pid: number, entry: string): boolean {
+/**
+ * Whether the environment that a process was started with holds this entry. Unclear while it has none to
+ * be seen: it is just becoming another program, or ending, or it was given none.
+ */
+function carries(pid: number, entry: string): Owned {
   try {
-    return readFileSync(`/proc/${pid}/environ`, "latin1").split("\0").includes(entry);
+    const environment = readFileSync(`/proc/${pid}/environ`, "latin1");
+    if (environment === "") return "unclear";
+    return environment.split("\0").includes(entry) ? "yes" : "no";
   } catch {
-    return false;
+    return "no";
   }
 }

@@ -16,7 +16,7 @@ import { join } from "node:path";
 import { expect } from "chai";
 import { native } from "../../host/native/library.ts";
 import { closeOthersAtExec } from "../../host/native/spawn.ts";
-import { isAlive, waitForEnd } from "../../host/process-identity.ts";
+import { identify, isAlive, waitForEnd } from "../../host/process-identity.ts";
 import { readProcessRow } from "../../host/process-table.ts";
 import { KILL_AT_ONCE, type SystemSpawner } from "../../host/spawner.ts";
 import { identityOf, MODES, PATH, run, shell, spawnerOf, start } from "../support/native-run.ts";
@@ -261,6 +261,28 @@ for (const mode of MODES) {
         expect(await other.process.clear()).to.equal(true);
         other.process.release();
         expect(isAlive(others)).to.equal(false);
+      });
+
+      it("that are just detaching or becoming other programs are stopped, too", async () => {
+        const script = `
+          n=0; while [ $n -lt 8 ]; do
+            n=$((n + 1)); (setsid env A=1 sh -c 'exec sleep 600' >/dev/null 2>&1 & echo $!)
+          done; exec sleep 600`;
+        for (let round = 0; round < 25; round += 1) {
+          const heard = await start(spawner, { argv: shell(script) });
+          await heard.firstLine;
+          for (let turns = 0; turns < round; turns += 1) {
+            await new Promise((resolve) => setImmediate(resolve));
+          }
+          await heard.process.stop(KILL_AT_ONCE);
+          await heard.process.exited;
+          expect(await heard.process.clear()).to.equal(true);
+          await heard.ended;
+          heard.process.release();
+          for (const pid of heard.text("stdout").trim().split("\n").map(Number)) {
+            expect(identify(pid), `round ${round}`).to.equal(null);
+          }
+        }
       });
 
       it("that fork and detach without end, up to a bound, is stopped whole", async () => {
