@@ -231,7 +231,7 @@ settled by reading its receipt, never by sending it again.
 
 Examples:
   lemon process run worker-1 -- uname -a
-  lemon process run worker-1 --id backup:2026-12-01 --timeout 10m -- ./backup --full
+  lemon process run worker-1 --id backup:2026-12-01 --timeout 10m -- /srv/project/backup --full
   echo hello | lemon process run worker-1 --stdin - -- tr a-z A-Z
 ${EXIT_CODES}`,
     )
