@@ -11,7 +11,7 @@ import type { Shell } from "./shell.ts";
 import { lemonHome, readTokenFile } from "./target.ts";
 
 /** A NATS cluster in place of the embedded hub. What is null is refused by what needs it, with its reason. */
-interface ExternalNats {
+export interface ExternalNats {
   readonly url: string;
   /** Credentials of the controller's account. */
   readonly credsFile: string | null;

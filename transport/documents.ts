@@ -72,7 +72,7 @@ const DELETED = "DEL";
 const READS_IN_FLIGHT = 64;
 const NAME_IN_USE = 10_058;
 
-/** Opens the bucket, making it on first use. Errors: as `Documents`. */
+/** Opens the bucket, making it on first use. Errors: as `Documents`; an `unavailable` says what JetStream lacks. */
 export async function openDocuments<T>(options: DocumentsOptions<T>): Promise<Documents<T>> {
   const { connection, bucket, parse, replicas = 1, timeoutMs = 5_000 } = options;
   const watch = new ConnectionWatch(connection);
@@ -103,8 +103,18 @@ export async function openDocuments<T>(options: DocumentsOptions<T>): Promise<Do
     const client = jetstream(connection, { timeout: timeoutMs });
     return new Bucket({ watch, client, manager, stream, subjects, parse });
   } catch (error) {
-    throw unanswered(error);
+    throw refusedBucket(error);
   }
+}
+
+function refusedBucket(error: unknown): LemonError {
+  const isOff = error instanceof Error && error.name === "JetStreamNotEnabled";
+  if (!isOff && !(error instanceof JetStreamApiError)) return unanswered(error);
+  const why = isOff ? "it is not enabled for the controller's account" : error.message;
+  return new LemonError("unavailable", {
+    message: `JetStream does not keep the controller's documents: ${why}`,
+    cause: error,
+  });
 }
 
 async function addStream(

@@ -3,7 +3,7 @@
  * end in the opposite one.
  *
  *   /lemon            one_for_one
- *     nats-server     the hub; first started, last stopped
+ *     nats-server     the hub, unless it is somebody else's; first started, last stopped
  *     nodes           the fleet
  *     sessions        one actor a `/ws` connection
  *     local           the node in this process (`lemon up`), see local-node.ts
@@ -21,13 +21,11 @@ import { startSessions } from "../../actors/session/sessions.ts";
 import { listenHttp } from "../../gateways/http/server.ts";
 import { wsGateway } from "../../gateways/ws/gateway.ts";
 import { identify } from "../../host/process-identity.ts";
-import type { NodeKey } from "../../protocol/ids.ts";
 import { LEMON_VERSION } from "../../protocol/version.ts";
 import type { ActorSystem, Death } from "../../supervision/actor.ts";
 import { createActorSystem } from "../../supervision/system.ts";
 import { openDocuments } from "../../transport/documents.ts";
 import { createLeafProxy } from "../../transport/link/proxy.ts";
-import type { LinkEvent } from "../../transport/link/watch.ts";
 import {
   type ControllerRecord,
   controllerRecordUrl,
@@ -37,8 +35,10 @@ import {
 import type { StartOptions } from "../options.ts";
 import { runtimeMode } from "./build.ts";
 import type { RoleContext } from "./context.ts";
+import { type EmbeddedHubOptions, openEmbeddedHub } from "./embedded-hub.ts";
+import { openExternalHub } from "./external-hub.ts";
 import { claimIdentity, controllerFolders, openHome } from "./home.ts";
-import { type Hub, openHub } from "./hub.ts";
+import type { Hub, HubEvents } from "./hub.ts";
 import { natsServerBinary } from "./nats-binary.ts";
 
 export interface Controller extends AsyncDisposable {
@@ -68,7 +68,7 @@ export async function startController(
   const { clock, log, environment } = context;
   await using stack = new AsyncDisposableStack();
 
-  const binary = await natsServerBinary(environment, context.say);
+  const openHub = await hubOpener(options, context);
   await openHome(home);
   const folders = controllerFolders(home);
   const lock = await claimIdentity(folders.directory, "the controller");
@@ -81,16 +81,21 @@ export async function startController(
   const system = createActorSystem({ name: "lemon", log, clock });
   stack.defer(() => system.shutdown());
   let nodes: Nodes | null = null;
-  const onLinkEvent = (event: LinkEvent): void => nodes?.linkEvent(event);
-  const onServing = async (node: NodeKey): Promise<void> => nodes?.serving(node);
-  const hub = stack.use(
-    await openHub({ binary, folders, supervisor: system.root, onLinkEvent, onServing }, context),
-  );
+  const events: HubEvents = {
+    onLinkEvent: (event) => nodes?.linkEvent(event),
+    onServing: async (node) => nodes?.serving(node),
+  };
+  const hub = stack.use(await openHub({ folders, supervisor: system.root, events }));
+  if (hub.joinsRefused !== null) context.say(hub.joinsRefused);
   // Again, so that it comes before the hub's connections close: actors may need them to the last.
   stack.defer(() => system.shutdown());
 
   const roster = new Roster();
-  const documents = await openDocuments({ connection: hub.controller, ...NODE_DOCUMENTS });
+  const documents = await openDocuments({
+    connection: hub.controller,
+    replicas: hub.replicas,
+    ...NODE_DOCUMENTS,
+  });
   const fleet = await openNodes({
     parent: system.root,
     documents,
@@ -99,6 +104,8 @@ export async function startController(
     log,
     endSessions: (nodeId, olderThan, close) => roster.endNode(nodeId, olderThan, close),
     publish: () => {},
+    leafUrl: hub.leafUrl,
+    joinsRefused: hub.joinsRefused,
   });
   nodes = fleet;
 
@@ -124,17 +131,17 @@ export async function startController(
     log,
   });
   const gateway = wsGateway({ open: (connection) => sessions.open(connection), clock, log });
-  const proxy = createLeafProxy({
-    hubWebsocket: { host: "127.0.0.1", port: hub.first.ports.websocket },
-    clock,
-    log,
-  });
-  http.serve(
-    new Map([
-      ["/ws", gateway.upgrade],
-      ["/leafnode", proxy.upgrade],
-    ]),
-  );
+  const proxy =
+    hub.own === null
+      ? null
+      : createLeafProxy({
+          hubWebsocket: { host: "127.0.0.1", port: hub.own.websocketPort },
+          clock,
+          log,
+        });
+  const upgrades = new Map([["/ws", gateway.upgrade]]);
+  if (proxy !== null) upgrades.set("/leafnode", proxy.upgrade);
+  http.serve(upgrades);
 
   const record: ControllerRecord = {
     host: options.host,
@@ -159,9 +166,18 @@ export async function startController(
     },
     async closeGateway() {
       await sessions.stop();
-      proxy.close();
+      proxy?.close();
       await http.close();
     },
     [Symbol.asyncDispose]: () => owned.disposeAsync(),
   };
+}
+
+type OpenHub = (place: Omit<EmbeddedHubOptions, "binary">) => Promise<Hub>;
+
+/** Errors: those of the embedded hub's server, which is looked for before anything is begun. */
+async function hubOpener({ nats, caFile }: StartOptions, context: RoleContext): Promise<OpenHub> {
+  if (nats !== null) return (place) => openExternalHub({ nats, caFile, ...place }, context);
+  const binary = await natsServerBinary(context.environment, context.say);
+  return (place) => openEmbeddedHub({ binary, ...place }, context);
 }

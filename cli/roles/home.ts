@@ -11,6 +11,7 @@ import { type FileLock, lockFile } from "../../host/file-lock.ts";
 import { ensurePrivateDirectory } from "../../host/secure-file.ts";
 import { systemFailure } from "../../host/system-error.ts";
 import { LemonError } from "../../protocol/errors.ts";
+import type { NodeId } from "../../protocol/ids.ts";
 
 /** Where the controller keeps what it must not lose. */
 export interface ControllerFolders {
@@ -23,6 +24,8 @@ export interface ControllerFolders {
   readonly hub: string;
   /** The hub's account resolver. */
   readonly resolver: string;
+  /** Instead of all these, with somebody else's NATS: a folder for each account the controller has there. */
+  readonly external: string;
 }
 
 export function controllerFolders(home: string): ControllerFolders {
@@ -33,13 +36,14 @@ export function controllerFolders(home: string): ControllerFolders {
     accounts: join(directory, "accounts"),
     hub: join(directory, "hub"),
     resolver: join(directory, "jwt"),
+    external: join(directory, "external"),
   };
 }
 
 /** Where one node of this machine keeps what it must not lose. */
 export interface NodeFolders {
   readonly directory: string;
-  /** Its own nat-server: leaf and store. Unused by the local node of `lemon up`. */
+  /** Its own nats-server: leaf and store. Unused by the local node of an embedded hub. */
   readonly server: string;
   /** The credentials of the link. */
   readonly link: string;
@@ -68,6 +72,21 @@ export function nodeFolders(home: string, name: string): NodeFolders {
     link: join(directory, "link"),
     receipts: join(directory, "receipts"),
   };
+}
+
+const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
+
+/**
+ * Where the local node of a controller on somebody else's NATS keeps its receipts. They belong to the
+ * durable id that it has there: on another NATS, or on the embedded hub, it is another node. Errors:
+ * `document_store_damaged` for an id that this program never gave.
+ */
+export function ownStoreFolders(
+  folders: NodeFolders,
+  nodeId: NodeId,
+): Pick<NodeFolders, "server" | "receipts"> {
+  if (!UUID.test(nodeId)) throw new LemonError("document_store_damaged");
+  return { server: join(folders.server, nodeId), receipts: join(folders.receipts, nodeId) };
 }
 
 /**

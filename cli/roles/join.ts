@@ -17,6 +17,7 @@ import { createActorSystem } from "../../supervision/system.ts";
 import { openConnection } from "../../transport/connection.ts";
 import { createLeafLink, type LeafLink, leafRemoteUrl } from "../../transport/link/leaf.ts";
 import { createWorkerLife, type WorkerLife } from "../../transport/link/worker-life.ts";
+import { leafUrls } from "../../transport/nats-address.ts";
 import { natsServerActor } from "../../transport/nats-server/child-actor.ts";
 import { nodeConfig } from "../../transport/nats-server/config.ts";
 import { quiesce } from "../../transport/rpc/relink.ts";
@@ -125,6 +126,7 @@ async function serve(
   const nodeKey = first.nodeKey as NodeKey;
   const nodeId = first.nodeId as NodeId;
 
+  const leafUrl = leafUrlOf(first, options);
   const leaf = createLeafLink({ folder: folders.link, key: life.link, clock });
   await leaf.install(first.linkJwt);
   stack.defer(() => leaf.dispose());
@@ -134,8 +136,7 @@ async function serve(
     natsServerActor({
       binary,
       directory: folders.server,
-      config: (places) =>
-        nodeConfig(configOf(life, leaf, nodeKey, first.leafPath, options), places),
+      config: (places) => nodeConfig(configOf(life, leaf, nodeKey, leafUrl, options), places),
     }),
   );
   const { clientUrl } = await server.ask("current", null, CURRENT);
@@ -168,7 +169,7 @@ async function serve(
         nodeKey,
         generation: first.generation,
         registeredStore: registeredStore(first),
-        folders,
+        receipts: folders.receipts,
         place: options,
         home: options.home,
       },
@@ -234,9 +235,10 @@ function configOf(
   life: WorkerLife,
   leaf: LeafLink,
   nodeKey: NodeKey,
-  leafPath: string,
-  options: JoinOptions,
+  url: readonly string[],
+  { caFile }: JoinOptions,
 ) {
+  const trusts = caFile !== null && url.some((one) => /^(?:wss|tls):/.test(one));
   return {
     serverName: life.serverName,
     domain: nodeKey,
@@ -245,11 +247,29 @@ function configOf(
     link: {
       account: nodeKey,
       workerUser: life.worker.getPublicKey(),
-      url: leafRemoteUrl(options.controller, leafPath),
+      url,
       credentialsFile: leaf.credentialsFile,
-      ...(options.caFile === null ? {} : { caFile: options.caFile }),
+      ...(trusts ? { caFile } : {}),
     },
   };
+}
+
+/**
+ * Where the leaf connects as long as this life lasts: below the controller's own URL, unless its hub is
+ * somebody else's NATS system. Errors: `invalid_request`; `forbidden` when what crosses the network could
+ * be read there.
+ */
+function leafUrlOf(
+  { leafPath, leafUrl }: LinkOpening,
+  { controller, allowInsecureController }: JoinOptions,
+): readonly string[] {
+  if (leafUrl === null || leafUrl === undefined) return [leafRemoteUrl(controller, leafPath)];
+  const { urls, readable } = leafUrls("the controller's --nats-leaf-url", leafUrl);
+  if (!readable || allowInsecureController) return urls;
+  throw new LemonError("forbidden", {
+    message:
+      "The controller's NATS takes nodes without TLS, so data would cross the network readable; have it offer tls:// or wss://, or pass --allow-insecure-controller on a network that is encrypted by other means",
+  });
 }
 
 function registeredStore({ registeredStoreId, registeredStoreSequence }: LinkOpening) {

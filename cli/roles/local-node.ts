@@ -1,10 +1,9 @@
 /**
  * Owns the node in the controller's own process (`lemon up`): one like any other to everything above
- * `transport/`, but without a leaf of its own. Its link and its store are two accounts of the hub.
+ * `transport/`, but without a leaf of its own. Its link is an account of the hub.
  */
 import type { NodeId } from "../../protocol/ids.ts";
 import { LEMON_VERSION } from "../../protocol/version.ts";
-import { openConnection } from "../../transport/connection.ts";
 import { createWorkerLife } from "../../transport/link/worker-life.ts";
 import { inboxPrefix } from "../../transport/rpc/subjects.ts";
 import type { UpOptions } from "../options.ts";
@@ -12,6 +11,7 @@ import { NODE_CAPABILITIES } from "./capabilities.ts";
 import type { RoleContext } from "./context.ts";
 import type { Controller } from "./controller.ts";
 import { claimIdentity, nodeFolders } from "./home.ts";
+import { openLocalStore } from "./local-store.ts";
 import { type NodeServices, startNodeServices } from "./node-services.ts";
 
 export const LOCAL_NODE = "local";
@@ -46,24 +46,16 @@ export async function startLocalNode(
     storeSequence: null,
   });
   const { record, nodeKey } = opened;
-  if (record.storeKey === null) throw new Error("a local node has a store account");
-
-  const link = await openConnection({
-    url: hub.first.clientUrl,
-    name: life.serverName,
-    as: { jwt: opened.linkJwt, seed: life.link.getSeed() },
-    inboxPrefix: inboxPrefix(nodeKey),
-  });
+  const link = await hub.connectAs(
+    life.serverName,
+    { jwt: opened.linkJwt, seed: life.link.getSeed() },
+    inboxPrefix(nodeKey),
+  );
   stack.defer(() => link.close());
-  const storeJwt = await hub.link.issue(record.storeKey, life.store.getPublicKey(), {
-    expiresInMs: null,
-  });
-  const store = await openConnection({
-    url: hub.first.clientUrl,
-    name: `${life.serverName}-store`,
-    as: { jwt: storeJwt, seed: life.store.getSeed() },
-  });
-  stack.defer(() => store.close());
+  const { storeKey } = record;
+  const { store, storeSystem, server, receipts } = stack.use(
+    await openLocalStore({ controller, life, nodeId, storeKey, folders }, context),
+  );
 
   const services = stack.use(
     await startNodeServices(
@@ -73,13 +65,13 @@ export async function startLocalNode(
         tree: () => system.snapshot(),
         link,
         store,
-        storeSystem: hub.system,
-        server: hub.server,
+        storeSystem,
+        server,
         nodeId,
         nodeKey,
         generation: record.generation,
         registeredStore: record.store,
-        folders,
+        receipts,
         place: options,
         home: options.home,
       },

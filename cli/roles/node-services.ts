@@ -20,7 +20,6 @@ import { openReceiptStore } from "../../transport/receipts/open.ts";
 import { requestController } from "../../transport/rpc/requests.ts";
 import { type RpcServer, serveRpc } from "../../transport/rpc/server.ts";
 import type { RoleContext } from "./context.ts";
-import type { NodeFolders } from "./home.ts";
 
 export interface NodeServicesOptions {
   readonly parent: SupervisorRef;
@@ -31,14 +30,14 @@ export interface NodeServicesOptions {
   readonly store: NatsConnection;
   /** The system account of the server that holds them: it proves that they are synced. */
   readonly storeSystem: NatsConnection;
-  /** That server; null when it is not ours to restart. */
-  readonly server: ActorRef<NatsServerMessages> | null;
+  readonly server: ActorRef<NatsServerMessages>;
   readonly nodeId: NodeId;
   readonly nodeKey: NodeKey;
   readonly generation: number;
   /** What the controller's registry knows of the node's store. */
   readonly registeredStore: { readonly id: string; readonly sequence: number } | null;
-  readonly folders: NodeFolders;
+  /** The folder of the receipts' own files. */
+  readonly receipts: string;
   readonly place: { readonly cwd: string; readonly allowedRoots: readonly string[] };
   /** `LEMON_HOME`: nothing below it is served, whatever the roots are. */
   readonly home: string;
@@ -59,7 +58,7 @@ export async function startNodeServices(
   options: NodeServicesOptions,
   context: RoleContext,
 ): Promise<NodeServices> {
-  const { nodeId, nodeKey, generation, link, server, folders, place, registeredStore } = options;
+  const { nodeId, nodeKey, generation, link, server, place, registeredStore } = options;
   const { clock, log } = context;
   await using stack = new AsyncDisposableStack();
 
@@ -80,7 +79,7 @@ export async function startNodeServices(
         kind: processRuns,
         connection: options.store,
         sys: options.storeSystem,
-        directory: folders.receipts,
+        directory: options.receipts,
         generation,
         clock,
         log,
@@ -92,9 +91,7 @@ export async function startNodeServices(
                 witnessedSequence: registeredStore.sequence,
               },
             }),
-        ...(server === null
-          ? {}
-          : { restartServer: (serverId) => server.ask("restart", { serverId }, RESTART) }),
+        restartServer: (serverId) => server.ask("restart", { serverId }, RESTART),
       }),
     startService: (receipts) =>
       startProcessService(options.parent, {

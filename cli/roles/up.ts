@@ -1,4 +1,4 @@
-/** Composes `lemon up`: a control plane and a local node in one process, with one nats-server. */
+/** Composes `lemon up`: a control plane and a local node in one process; with an embedded hub, one nats-server. */
 import { LemonError } from "../../protocol/errors.ts";
 import { EXIT } from "../exit.ts";
 import type { UpOptions } from "../options.ts";
@@ -32,17 +32,19 @@ async function serve(
   foreground: Foreground,
 ): Promise<number> {
   await using controller = await startController(options, context);
-  await using local = await startLocalNode(controller, options, context);
+  const { localNodeRefused } = controller.hub;
+  if (localNodeRefused !== null) context.say(localNodeRefused);
+  await using local =
+    localNodeRefused === null ? await startLocalNode(controller, options, context) : null;
   await controller.announce();
-  const { nodeId } = local;
   const { url, port, tokenFile } = controller;
-  announcement.ready({ url, port, tokenFile, nodeId });
-  if (!foreground.asked.aborted) {
-    await showFirstRun(controller, nodeId, announcement, foreground.asked);
+  announcement.ready({ url, port, tokenFile, nodeId: local?.nodeId ?? null });
+  if (local !== null && !foreground.asked.aborted) {
+    await showFirstRun(controller, local.nodeId, announcement, foreground.asked);
   }
 
   await untilAsked(foreground, controller.ended);
-  await local.services.drain(foreground.hurry);
+  await local?.services.drain(foreground.hurry);
   await controller.closeGateway();
   return EXIT.ok;
 }

@@ -237,8 +237,8 @@ function readServer(answer: unknown): SystemServer {
   };
 }
 
-/** Whether a request failed because nothing listens for it, by what the client and `lifeline` throw. */
-function isNobodyThere(failure: unknown): boolean {
+/** Whether an `unavailable` of this room says that nothing listens there for what was asked. */
+export function isNobodyThere(failure: unknown): boolean {
   const cause = failure instanceof LemonError ? failure.cause : null;
   return (
     cause instanceof errors.NoRespondersError ||

@@ -7,7 +7,20 @@ import type { AccountSigner } from "../keys/authority.ts";
 import { controllerAccount } from "../keys/claims.ts";
 import { isNewEnough, OLDEST_NATS_SERVER } from "../nats-server/binary.ts";
 import { MAX_PAYLOAD_BYTES } from "../nats-server/config.ts";
-import type { OrderFault, SystemApi, SystemServer } from "./system-api.ts";
+import { isNobodyThere, type OrderFault, type SystemApi, type SystemServer } from "./system-api.ts";
+
+/** Every server of the system. Errors: `invalid_request` when `credsName` are no credentials of its system account. */
+export async function systemServers(api: SystemApi, credsName: string): Promise<SystemServer[]> {
+  try {
+    return await api.servers();
+  } catch (failure) {
+    if (!isNobodyThere(failure)) throw failure;
+    throw new LemonError("invalid_request", {
+      message: `${credsName} holds credentials of another account than the system account`,
+      cause: failure,
+    });
+  }
+}
 
 /** Errors: `nats_server_too_old`, naming the first server below the floor. */
 export function refuseOldServers(servers: readonly SystemServer[]): void {
