@@ -6,7 +6,7 @@
  *     nats-server     the hub, unless it is somebody else's; first started, last stopped
  *     nodes           the fleet
  *     sessions        one actor a `/ws` connection
- *     local           the node in this process (`lemon up`), see local-node.ts
+ *     node            what the node in this process runs (`lemon up`)
  *
  * 1. Nothing is served, and no file but the token's is written, before the port is ours.
  * 2. A start that fails leaves nothing running.

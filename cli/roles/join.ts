@@ -4,7 +4,7 @@
  *
  *   /lemon            one_for_one
  *     nats-server     leaf and store; first started, last stopped
- *     process-runs    one actor a run in work
+ *     node            what the node runs: one actor a run in work
  *
  * Exit codes: 0 after a signal; 1 when this machine's side failed; 2 when the join was refused or
  * ended by an operator; 4 when a newer worker serves the node (its children are stopped first).

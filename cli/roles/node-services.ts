@@ -50,6 +50,14 @@ export interface NodeServices extends AsyncDisposable {
   drain(hurry: AbortSignal): Promise<void>;
 }
 
+/** Everything the node runs stands below it, and ends before the spawner and the store are let go. */
+const ROOM = {
+  id: "node",
+  strategy: "one_for_one",
+  restart: "permanent",
+  intensity: { restarts: 5, windowMs: 60_000 },
+  backoff: { firstMs: 100, maxMs: 5_000, resetAfterMs: 60_000 },
+} as const;
 const SERVING = { deadlineMs: 3_000, mutation: false } as const;
 /** A server that restarts checks its whole store first. */
 const RESTART = { deadlineMs: 60_000 } as const;
@@ -94,7 +102,7 @@ export async function startNodeServices(
         restartServer: (serverId) => server.ask("restart", { serverId }, RESTART),
       }),
     startService: (receipts) =>
-      startProcessService(options.parent, {
+      startProcessService(room, {
         nodeId,
         generation,
         receipts,
@@ -106,6 +114,8 @@ export async function startNodeServices(
       }),
   });
   stack.defer(() => processes.close());
+  const room = await options.parent.startSupervisor(ROOM);
+  stack.defer(() => room.stop());
   await processes.begin();
 
   const measure = hostMeter({ defaultCwd: place.cwd, lemonVersion: LEMON_VERSION, clock });
@@ -125,7 +135,8 @@ export async function startNodeServices(
       "node.process.cancel": (params) => processes.cancel(params),
     },
   });
-  stack.defer(() => rpc.stop());
+  // What still runs is ended before its answer is waited for.
+  stack.defer(async () => void (await Promise.all([rpc.stop(), room.stop()])));
 
   // The controller asks it at once then; without this it would find out a moment later.
   await requestController(link, nodeKey, NODE_SERVING, null, SERVING).catch(() => {
