@@ -2,6 +2,7 @@
  * Owns real nats-servers for tests: each on a folder of its own, killed, frozen and restarted at
  * will, ready in tens of milliseconds. Nothing survives the test's process: no server, no folder.
  */
+import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { createUser, type KeyPair } from "@nats-io/nkeys";
 import {
@@ -38,8 +39,8 @@ export interface TestServer extends AsyncDisposable {
   stop(): Promise<void>;
   /** Starts it again on the same folder and ports; it must have ended. */
   restart(): Promise<void>;
-  /** SIGSTOP: it holds its sockets and answers nothing. */
-  freeze(): void;
+  /** SIGSTOP: it holds its sockets and answers nothing; resolves when it has come to rest. */
+  freeze(): Promise<void>;
   thaw(): void;
 }
 
@@ -125,7 +126,10 @@ export async function startServer(
       await child.exited;
       child = await start();
     },
-    freeze: () => void process.kill(child.pid, "SIGSTOP"),
+    async freeze() {
+      process.kill(child.pid, "SIGSTOP");
+      while (!isStopped(child.pid)) await new Promise((resolve) => setImmediate(resolve));
+    },
     thaw: () => void process.kill(child.pid, "SIGCONT"),
     async [Symbol.asyncDispose]() {
       await Promise.all([...connections].map((connection) => connection.close()));
@@ -138,6 +142,18 @@ export async function startServer(
       folders.delete(folder);
     },
   };
+}
+
+/** Whether every thread of a process has stopped or is gone: the signal does not reach them at once (proc(5)). */
+function isStopped(pid: number): boolean {
+  if (process.platform !== "linux") return true;
+  try {
+    return readdirSync(`/proc/${pid}/task`).every((thread) =>
+      /\) T /.test(readFileSync(`/proc/${pid}/task/${thread}/stat`, "latin1")),
+    );
+  } catch {
+    return identify(pid) === null;
+  }
 }
 
 /** Starts a controller's server; the resolver's folder is the caller's and already seeded. */

@@ -20,6 +20,7 @@ import {
   type StreamInfo,
 } from "@nats-io/jetstream";
 import type { NatsConnection } from "@nats-io/transport-node";
+import type { Clock } from "../../host/clock.ts";
 import { LemonError } from "../../protocol/errors.ts";
 import { untilAborted } from "./link.ts";
 import { MAX_REVISIONS } from "./record.ts";
@@ -52,12 +53,14 @@ export interface BucketTimeouts {
   readonly readMs: number;
 }
 
+/** What ends a request is our clock; the client's own timer only clears away what was given up. */
+const CLIENT_TIMEOUT_MS = 60_000;
+
 const MAX_MESSAGES_PER_SUBJECT = 10_077;
 /** Limits of the server or the account: memory, storage, the stream's own bytes. */
 const OUT_OF_ROOM: readonly number[] = [10_023, 10_028, 10_047, 10_054];
 /** Reads of one comparison that are under way at a time: they hide each other's round trip. */
 const READS_IN_FLIGHT = 64;
-const ABORTED = Symbol("aborted");
 /** Settings that take back, after the fact, what was acknowledged or how; we never set any. */
 const NEVER_SET = [
   "sealed",
@@ -80,6 +83,7 @@ export class Bucket {
   readonly #client: JetStreamClient;
   readonly #manager: JetStreamManager;
   readonly #timeouts: BucketTimeouts;
+  readonly #clock: Clock;
   readonly #replicas: number;
 
   private constructor(
@@ -88,12 +92,14 @@ export class Bucket {
     name: string,
     replicas: number,
     timeouts: BucketTimeouts,
+    clock: Clock,
   ) {
     this.stream = `KV_${name}`;
     this.#subjects = `$KV.${name}.`;
     this.#manager = manager;
     this.#client = jetstream(connection);
     this.#timeouts = timeouts;
+    this.#clock = clock;
     this.#replicas = replicas;
   }
 
@@ -102,27 +108,29 @@ export class Bucket {
     name: string,
     replicas: number,
     timeouts: BucketTimeouts,
+    clock: Clock,
   ): Promise<Bucket> {
-    const options = { checkAPI: false, timeout: timeouts.readMs };
+    const options = { checkAPI: false, timeout: CLIENT_TIMEOUT_MS };
     const manager = await jetstreamManager(connection, options);
-    return new Bucket(connection, manager, name, replicas, timeouts);
+    return new Bucket(connection, manager, name, replicas, timeouts, clock);
   }
 
   /** Makes the stream. Errors: `receipt_store_unavailable`. */
   async create(): Promise<void> {
-    await answered(() => this.#manager.streams.add(this.#settings()));
+    await this.#answered(() => this.#manager.streams.add(this.#settings()));
   }
 
-  /** Null when there is no such stream. Errors: `receipt_store_unavailable`. */
-  async info(): Promise<StreamInfo | null> {
-    return answered(async () => {
+  /** Null when there is no such stream. Errors: `receipt_store_unavailable`, at once when aborted. */
+  async info(signal?: AbortSignal): Promise<StreamInfo | null> {
+    const request = async (): Promise<StreamInfo | null> => {
       try {
         return await this.#manager.streams.info(this.stream);
       } catch (failure) {
         if (codeOf(failure) === JetStreamApiCodes.StreamNotFound) return null;
         throw failure;
       }
-    });
+    };
+    return this.#answered(request, signal);
   }
 
   /** Whether the stream keeps every revision for good, as we made it to. */
@@ -139,20 +147,22 @@ export class Bucket {
 
   async put(key: string, bytes: Uint8Array, follows: number): Promise<Put> {
     try {
-      const ack = await this.#client.publish(`${this.#subjects}${key}`, bytes, {
-        timeout: this.#timeouts.putMs,
+      const answer = this.#client.publish(`${this.#subjects}${key}`, bytes, {
+        timeout: CLIENT_TIMEOUT_MS,
         expect: { streamName: this.stream, lastSubjectSequence: follows },
       });
-      return { outcome: "stored", sequence: ack.seq };
+      const ack = await within(this.#clock, this.#timeouts.putMs, answer);
+      return ack === LATE ? { outcome: "unanswered" } : { outcome: "stored", sequence: ack.seq };
     } catch (failure) {
       return { outcome: putFailure(failure) };
     }
   }
 
-  /** The last revision under a key. Errors: `receipt_store_unavailable`. */
-  async get(key: string): Promise<StoredMessage | null> {
+  /** The last revision under a key. Errors: `receipt_store_unavailable`, at once when aborted. */
+  async get(key: string, signal?: AbortSignal): Promise<StoredMessage | null> {
     const query = { last_by_subj: `${this.#subjects}${key}` };
-    const found = await answered(() => this.#manager.streams.getMessage(this.stream, query));
+    const request = () => this.#manager.streams.getMessage(this.stream, query);
+    const found = await this.#answered(request, signal);
     return found === null ? null : { key, sequence: found.seq, bytes: found.data };
   }
 
@@ -166,8 +176,7 @@ export class Bucket {
     const found: StoredMessage[] = [];
     const readers = Array.from({ length: READS_IN_FLIGHT }, async () => {
       for (let key = keys.pop(); key !== undefined; key = keys.pop()) {
-        const message = await untilAborted(this.get(key), signal, ABORTED);
-        if (message === ABORTED) throw new LemonError("receipt_store_unavailable");
+        const message = await this.get(key, signal);
         if (message !== null) found.push(message);
       }
     });
@@ -177,12 +186,22 @@ export class Bucket {
 
   async #keys(signal: AbortSignal): Promise<string[]> {
     const filter = { subjects_filter: `${this.#subjects}>` };
-    const listing = answered(() => this.#manager.streams.info(this.stream, filter));
-    const info = await untilAborted(listing, signal, ABORTED);
-    if (info === ABORTED) throw new LemonError("receipt_store_unavailable");
-    return Object.keys(info.state.subjects ?? {}).map((subject) =>
-      subject.slice(this.#subjects.length),
-    );
+    const listing = () => this.#manager.streams.info(this.stream, filter);
+    const { state } = await this.#answered(listing, signal);
+    return Object.keys(state.subjects ?? {}).map((subject) => subject.slice(this.#subjects.length));
+  }
+
+  /** Any failure of a request, and its silence, is a store that does not answer. */
+  async #answered<T>(request: () => Promise<T>, signal?: AbortSignal): Promise<T> {
+    try {
+      const inTime = within(this.#clock, this.#timeouts.readMs, request());
+      const answer = await (signal === undefined ? inTime : untilAborted(inTime, signal, LATE));
+      if (answer === LATE) throw new LemonError("receipt_store_unavailable");
+      return answer;
+    } catch (failure) {
+      if (failure instanceof LemonError) throw failure;
+      throw new LemonError("receipt_store_unavailable", { cause: failure });
+    }
   }
 
   #settings() {
@@ -207,13 +226,17 @@ export class Bucket {
   }
 }
 
-/** Any failure of a request, but a refusal of ours, is a store that does not answer. */
-async function answered<T>(request: () => Promise<T>): Promise<T> {
+const LATE = Symbol("late");
+
+/** The answer, or `LATE` when it takes longer; what it becomes then is nobody's. */
+async function within<T>(clock: Clock, ms: number, answer: Promise<T>): Promise<T | typeof LATE> {
+  const { promise, resolve } = Promise.withResolvers<typeof LATE>();
+  const cancel = clock.after(ms, () => resolve(LATE));
   try {
-    return await request();
-  } catch (failure) {
-    if (failure instanceof LemonError) throw failure;
-    throw new LemonError("receipt_store_unavailable", { cause: failure });
+    return await Promise.race([answer, promise]);
+  } finally {
+    cancel();
+    answer.catch(() => {});
   }
 }
 

@@ -83,7 +83,8 @@ export class Custodian {
 
   /** Whoever can prove durability is there (again). */
   proverReturned(): void {
-    if (this.#closed || this.#parts.health.state !== "unproven") return;
+    // A verification that runs may have asked just before: it is followed by another.
+    if (this.#closed || (!this.#running && this.#parts.health.state !== "unproven")) return;
     this.#cancelRetry();
     this.#attempt();
   }
@@ -154,7 +155,8 @@ export class Custodian {
         this.#running = false;
         const again = this.#again;
         this.#again = false;
-        if (again && !this.#closed) this.#attempt();
+        const served = this.#parts.health.state === "serving";
+        if (again && !served && !this.#closed) this.#attempt();
         else this.#look();
       });
   }

@@ -66,7 +66,6 @@ export interface JournalParts {
 }
 
 const UNANSWERED: Put = { outcome: "unanswered" };
-const CUT = Symbol("cut");
 
 /** Puts that may wait for their turn; every one of them is a caller who waits. */
 const PUTS_WAITING = 4_096;
@@ -163,10 +162,10 @@ export class Journal {
     const refusal = health.refusal("read");
     if (refusal !== null) throw refusal;
     const { serverId } = health;
-    const message = await untilAborted(bucket.get(target.key), link.cut, CUT);
+    const message = await bucket.get(target.key, link.cut);
     // The answer must come from the server that was checked. Of a damaged store only what is proven by
     // its own digest is shown, whoever sent it.
-    if (message === CUT || (serverId !== health.serverId && health.damage === null)) {
+    if (serverId !== health.serverId && health.damage === null) {
       throw new LemonError("receipt_store_unavailable");
     }
     const entry = ledger.get(target.hash);

@@ -122,7 +122,7 @@ async function openClaimed<State>(
   const { kind, connection, sys, generation, clock, log, expected } = options;
   const { replicas = 1, newInvocation = randomUUID } = options;
   const timeouts = { ...TIMEOUTS, ...options.timeouts };
-  const bucket = await Bucket.open(connection, kind.bucket, replicas, timeouts);
+  const bucket = await Bucket.open(connection, kind.bucket, replicas, timeouts, clock);
   const files = { note: join(folder, "identity.json"), witness: join(folder, "witness") };
   const { witness, entries } = await foundOrRecognise(
     files,

@@ -58,7 +58,7 @@ export interface VerifiedParts {
 /** Errors: `receipt_store_damaged`, `receipt_store_unavailable` (nothing was found out), `no_space`. */
 export async function verifyStore(parts: VerifiedParts): Promise<Verified> {
   const { bucket, ledger, witness, signal } = parts;
-  const info = await bucket.info();
+  const info = await bucket.info(signal);
   if (info === null) throw damaged("stream_missing");
   if (!bucket.keepsEverything(info.config)) throw damaged("stream_settings");
   const [messages, proven] = await Promise.all([bucket.lastOfEach(signal), prove(parts, info)]);

@@ -34,7 +34,8 @@ async function admitUntilRefused(store: WorkStore, prefix: string) {
   return { admitted, refusal };
 }
 
-const timeouts = { putMs: 300, readMs: 1_000, readBackMs: 300 };
+/** Long enough for a busy machine to answer what it can answer. */
+const timeouts = { putMs: 1_500 };
 
 /** Admits ids of its own until the store refuses, which it must; the ids admitted stay known. */
 async function expectFull(store: WorkStore): Promise<void> {

@@ -1,7 +1,15 @@
 import type { NatsConnection } from "@nats-io/transport-node";
 import { expect } from "chai";
 import type { StoreState } from "../../../transport/receipts/receipt.ts";
-import { type Bench, bench, done, running, type WorkStore } from "../../support/receipts.ts";
+import { FakeClock } from "../../support/fake-clock.ts";
+import {
+  type Bench,
+  bench,
+  done,
+  running,
+  type WorkStore,
+  type WorkStoreOptions,
+} from "../../support/receipts.ts";
 import { refusalOf } from "../../support/refusal.ts";
 import { type TcpProxy, tcpProxy } from "../../support/tcp-proxy.ts";
 
@@ -30,8 +38,30 @@ describe("a receipt store whose answers are lost", () => {
   });
   after(() => ground[Symbol.asyncDispose]());
 
-  function open(generation = 1, timeouts = {}): Promise<WorkStore> {
-    return ground.open({ connection, generation, timeouts });
+  function open(options: WorkStoreOptions = {}): Promise<WorkStore> {
+    return ground.open({ connection, ...options });
+  }
+
+  /** Opens the store anew on a clock that stands still. */
+  async function onBentTime(options: WorkStoreOptions = {}): Promise<FakeClock> {
+    await store.close();
+    const clock = new FakeClock();
+    store = await open({ clock, ...options });
+    return clock;
+  }
+
+  /**
+   * Lets time pass until the promise is settled: by steps so small that a real server answers long
+   * before one of our timeouts is up.
+   */
+  async function inTime<T>(clock: FakeClock, promise: Promise<T>): Promise<T> {
+    let settled = false;
+    const settle = (): void => {
+      settled = true;
+    };
+    promise.then(settle, settle);
+    while (!settled) await clock.advance(10);
+    return promise;
   }
 
   function reaches(state: StoreState): Promise<void> {
@@ -138,12 +168,15 @@ describe("a receipt store whose answers are lost", () => {
   });
 
   it("is uncertain while nothing is answered at all, and settles it when it is", async () => {
-    await store.close();
-    store = await open(1, { putMs: 100, readMs: 100, readBackMs: 100 });
+    const clock = await onBentTime();
     await store.admit("run:0", intent, running);
     proxy.swallowReplies();
-    const refusal = await refusalOf(() => store.admit("run:1", intent, running));
-    expect(refusal).to.include({ code: "timeout", mutationMayHaveApplied: true });
+    const admission = refusalOf(() => store.admit("run:1", intent, running));
+    await proxy.heard();
+    await clock.advance(3_000);
+    // The put was given up, and the read that asks for it hears nothing either.
+    await clock.advance(2_000);
+    expect(await admission).to.include({ code: "timeout", mutationMayHaveApplied: true });
     expect(store.condition).to.equal("verifying");
     const meanwhile = await refusalOf(() => store.admit("run:2", intent, running));
     expect(meanwhile.code).to.equal("receipt_store_unavailable");
@@ -155,34 +188,92 @@ describe("a receipt store whose answers are lost", () => {
   });
 
   it("is uncertain while its server is frozen, and settles it when that goes on", async () => {
-    await store.close();
-    store = await open(1, { putMs: 100, readMs: 100, readBackMs: 100 });
-    ground.server.freeze();
-    const refusal = await refusalOf(() => store.admit("run:1", intent, running));
-    expect(refusal.code).to.equal("timeout");
+    const clock = await onBentTime();
+    await ground.server.freeze();
+    const admission = refusalOf(() => store.admit("run:1", intent, running));
+    await proxy.heard();
+    await clock.advance(3_000);
+    await clock.advance(2_000);
+    expect((await admission).code).to.equal("timeout");
     ground.server.thaw();
-    await reaches("serving");
-    // The server took the message before or after the thaw: it can be unknown, and never run.
+    await inTime(clock, reaches("serving"));
+    // The server took the message when it went on: the id is spent, and nobody runs it.
     const again = await store.admit("run:1", intent, running);
     expect(again.outcome).to.equal("existing");
     expect(again.receipt.state).to.deep.equal(unknown);
   });
 
-  it("gives back the places of puts whose answers were lost", async function () {
-    this.timeout(40_000);
-    await store.close();
-    store = await open(1, { putMs: 200, readMs: 200, readBackMs: 200 });
+  it("has a server replaced that stays frozen, and serves on the next one", async () => {
+    const replaced: string[] = [];
+    const clock = await onBentTime({
+      async restartServer(serverId) {
+        replaced.push(serverId);
+        await ground.server.kill();
+        await ground.server.restart();
+      },
+    });
+    const { receipt } = await store.admit("run:1", intent, running);
+    const before = ground.server.child.serverId;
+    await ground.server.freeze();
+    const end = store.advance(receipt, done);
+    await proxy.heard();
+    while (replaced.length === 0) await clock.advance(100);
+    await reaches("serving");
+    expect(replaced).to.deep.equal([before]);
+    expect((await inTime(clock, end)).state).to.deep.equal(done);
+  });
+
+  it("gives back the places of puts whose answers were lost", async () => {
+    const clock = await onBentTime();
     proxy.swallowReplies();
     const ids = Array.from({ length: 64 }, (_, n) => `run:${n}`);
-    const outcomes = await Promise.all(
-      ids.map((id) => refusalOf(() => store.admit(id, intent, running))),
-    );
-    for (const { code } of outcomes) expect(code).to.equal("timeout");
+    const admissions = ids.map((id) => refusalOf(() => store.admit(id, intent, running)));
+    await streamHolds(65);
+    await clock.advance(3_000);
+    await clock.advance(2_000);
+    for (const { code } of await Promise.all(admissions)) expect(code).to.equal("timeout");
     proxy.cut();
     await reaches("serving");
     for (const id of ids) expect((await store.read(id))?.state).to.deep.equal(unknown);
     const more = await Promise.all(ids.map((id) => store.admit(`more ${id}`, intent, running)));
     expect(new Set(more.map(({ outcome }) => outcome))).to.deep.equal(new Set(["admitted"]));
+  });
+
+  it("admits as soon as whoever proves that the server syncs is back", async () => {
+    await store.close();
+    await using between = await tcpProxy(ground.server.child.ports.client);
+    const sys = await ground.server.connectSys({ servers: between.url });
+    between.refuse(true);
+    const cut = disconnected(sys);
+    between.cut();
+    await cut;
+    store = await ground.open({ connection, sys });
+    expect(store.condition).to.equal("unproven");
+    between.refuse(false);
+    await reaches("serving");
+    expect((await store.admit("run:1", intent, running)).outcome).to.equal("admitted");
+    await sys.close();
+  });
+
+  it("loses nothing of what is under way when it is closed", async () => {
+    const ids = Array.from({ length: 100 }, (_, n) => `run:${n}`);
+    const answers = ids.map((id) =>
+      store.admit(id, intent, running).then(
+        ({ outcome }) => outcome,
+        (failure) => failure.code,
+      ),
+    );
+    // With the first answer the others are on their way, or wait for their turn.
+    await answers[0];
+    await store.close();
+    const outcomes = await Promise.all(answers);
+    expect(new Set(outcomes)).to.deep.equal(new Set(["admitted", "receipt_store_unavailable"]));
+    store = await open();
+    expect(store.retained).to.equal(outcomes.filter((outcome) => outcome === "admitted").length);
+    for (const [n, id] of ids.entries()) {
+      const state = outcomes[n] === "admitted" ? running : undefined;
+      expect((await store.read(id))?.state).to.deep.equal(state);
+    }
   });
 
   it("reads nothing as absent while it cannot ask", async () => {
@@ -196,3 +287,8 @@ describe("a receipt store whose answers are lost", () => {
     expect(await store.read("run:never")).to.equal(null);
   });
 });
+
+/** Resolves when the connection has noticed that it is cut. */
+async function disconnected(connection: NatsConnection): Promise<void> {
+  for await (const status of connection.status()) if (status.type === "disconnect") return;
+}

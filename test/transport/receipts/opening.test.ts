@@ -414,7 +414,7 @@ describe("the opening of a receipt store", () => {
 
   it("fails clearly while no server answers, and lets go of the folder", async () => {
     await made(["run:1"]);
-    ground.server.freeze();
+    await ground.server.freeze();
     const refusal = await refusalOf(() => ground.open({ timeouts: { readMs: 50 } }));
     expect(refusal.code).to.equal("receipt_store_unavailable");
     ground.server.thaw();
