@@ -38,6 +38,8 @@ export interface TestController extends AsyncDisposable {
   event(wanted: (event: LinkEvent) => boolean): Promise<LinkEvent>;
   /** Where leafs connect; a test's own proxy may stand before it. */
   readonly websocketUrl: string;
+  /** Resolves when the hub knows of nobody who takes the node's calls. */
+  silent(node: NodeKey): Promise<void>;
 }
 
 export async function startController(clock: Clock = systemClock): Promise<TestController> {
@@ -107,6 +109,14 @@ export async function startController(clock: Clock = systemClock): Promise<TestC
     events,
     event,
     websocketUrl: `ws://127.0.0.1:${hub.child.ports.websocket}`,
+    async silent(node) {
+      for (let heard = true; heard; ) {
+        heard = await connection.request(callSubject(node), "", { timeout: 20 }).then(
+          () => true,
+          (error: unknown) => !(error instanceof errors.RequestError && error.isNoResponders()),
+        );
+      }
+    },
     async [Symbol.asyncDispose]() {
       requests.stop();
       caller.stop();
@@ -131,8 +141,6 @@ export interface TestNode extends AsyncDisposable {
   ready(): Promise<void>;
   /** Resolves when the link is not up. */
   down(): Promise<void>;
-  /** Resolves when the hub knows of nobody who takes the node's calls. */
-  silent(): Promise<void>;
 }
 
 export interface TestNodeSpec {
@@ -157,13 +165,23 @@ export async function joinNode(
   controller: TestController,
   spec: TestNodeSpec = {},
 ): Promise<TestNode> {
-  const { handlers = {}, generation = 1, life = createWorkerLife(), clock = systemClock } = spec;
+  const life = spec.life ?? createWorkerLife();
   const key = spec.key ?? (await controller.link.provision());
+  const expiresInMs = spec.expiresInMs ?? 3_600_000;
   const jwt =
-    spec.jwt ??
-    (await controller.link.issue(key, life.link.getPublicKey(), {
-      expiresInMs: spec.expiresInMs ?? 3_600_000,
-    }));
+    spec.jwt ?? (await controller.link.issue(key, life.link.getPublicKey(), { expiresInMs }));
+  const url = spec.url ?? controller.websocketUrl;
+  return await startNode({ ...spec, key, life, jwt, url, log: controller.log });
+}
+
+/** Starts a node that was given its account, its credentials and its controller's address. */
+export async function startNode(
+  spec: TestNodeSpec &
+    Required<Pick<TestNodeSpec, "key" | "life" | "jwt" | "url">> & {
+      readonly log: LogLines;
+    },
+): Promise<TestNode> {
+  const { key, life, jwt, url, log, handlers = {}, generation = 1, clock = systemClock } = spec;
   const folder = tempFolder();
   const leaf = createLeafLink({ folder: folder.path, key: life.link, clock });
   await leaf.install(jwt);
@@ -177,7 +195,7 @@ export async function joinNode(
         link: {
           account: key,
           workerUser: life.worker.getPublicKey(),
-          url: spec.url ?? controller.websocketUrl,
+          url,
           credentialsFile: leaf.credentialsFile,
           ...(spec.caFile === undefined ? {} : { caFile: spec.caFile }),
         },
@@ -195,7 +213,7 @@ export async function joinNode(
     generation,
     handlers,
     clock: systemClock,
-    log: controller.log.log,
+    log: log.log,
   });
   await connection.flush();
   const system = await server.connect({
@@ -221,14 +239,6 @@ export async function joinNode(
     ready: () => stillness.resumeController(),
     async down() {
       if (leaf.up) await new Promise<void>((resolve) => downs.add(resolve));
-    },
-    async silent() {
-      for (let heard = true; heard; ) {
-        heard = await controller.connection.request(callSubject(key), "", { timeout: 20 }).then(
-          () => true,
-          (error: unknown) => !(error instanceof errors.RequestError && error.isNoResponders()),
-        );
-      }
     },
     async [Symbol.asyncDispose]() {
       await leaf.dispose();

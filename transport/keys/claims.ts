@@ -22,6 +22,12 @@ import {
 export const ACCOUNT_KINDS = ["node", "local-node", "local-store"] as const;
 export type AccountKind = (typeof ACCOUNT_KINDS)[number];
 
+/**
+ * How long the hub keeps the way back for an answer to a node's request, in ms (its own default is two
+ * minutes). A node that asks for answers where none ever come, 30,000 times a second, makes the hub hold
+ * 0.7 kB for each of them until then.
+ */
+export const ANSWER_WITHIN_MS = 5_000;
 /** Position of the account's key in `node.<key>.…` and `ctl.<key>.…`, counted from 1. */
 const KEY_TOKEN = 2;
 const UNLIMITED = -1;
@@ -81,6 +87,7 @@ export function controllerAccount(): Partial<Account> {
         subject: CONTROLLER_EXPORT,
         type: "service",
         response_type: "Singleton",
+        response_threshold: ANSWER_WITHIN_MS * 1_000_000,
         account_token_position: KEY_TOKEN,
       },
     ],

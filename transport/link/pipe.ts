@@ -8,6 +8,7 @@
  */
 import type { Duplex } from "node:stream";
 import type { CancelTimer, Clock } from "../../host/clock.ts";
+import { MessageCount } from "./message-count.ts";
 import type { Ration, Share } from "./ration.ts";
 
 /** A websocket has no use for a half-closed line: this is for what is still on its way. */
@@ -31,8 +32,9 @@ export function pipe(options: PipeOptions): void {
   const up = new Flow(node, hub);
   const down = new Flow(hub, node);
   const share: Share = ration.join({ hold: () => up.hold(), release: () => up.release() });
-  up.onBytes = (bytes) => share.took(bytes);
-  down.onBytes = (bytes) => share.gave(bytes);
+  const messages = new MessageCount();
+  up.onChunk = (chunk) => share.took(chunk.length, messages.take(chunk));
+  down.onChunk = (chunk) => share.gave(chunk.length);
 
   const linger = (): void => {
     cancelLinger ??= clock.after(LINGER_MS, () => {
@@ -66,7 +68,7 @@ class Flow {
   readonly #target: Duplex;
   #full = false;
   #held = false;
-  onBytes: (bytes: number) => void = () => undefined;
+  onChunk: (chunk: Buffer) => void = () => undefined;
 
   constructor(source: Duplex, target: Duplex) {
     this.#source = source;
@@ -76,7 +78,7 @@ class Flow {
   start(): void {
     this.#source.on("data", (chunk: Buffer) => {
       if (!this.#target.write(chunk)) this.#full = true;
-      this.onBytes(chunk.length);
+      this.onChunk(chunk);
       this.#settle();
     });
     this.#target.on("drain", () => {

@@ -1,10 +1,10 @@
 /**
- * Owns how the controller's line is shared among the nodes that send to it. Counts bytes; knows nothing
- * of sockets.
+ * Owns how the controller's line is shared among the nodes that send to it. Knows nothing of sockets.
  *
- * 1. A node that is in use alone is not held, however much it sends, while the event loop keeps up.
+ * 1. A node that is in use alone is held for nothing but a flood of messages, however much it sends, while
+ *    the event loop keeps up.
  * 2. While others are in use too, and while the loop lags under what is sent, each node is held to its
- *    share: a flood of small messages then costs what an ordinary transfer costs.
+ *    share, which counts what the hub's work is worth: so many bytes a message, beside its own.
  * 3. Each node is measured by itself: what one sends is never held against another.
  * 4. No timer runs unless a node sends more than a share, or is held.
  */
@@ -13,22 +13,29 @@ import type { CancelTimer, Clock } from "../../host/clock.ts";
 /** Short, so that what is held goes on in small portions: a portion's work is what others wait for. */
 const WINDOW_MS = 20;
 /**
- * A node's share while others are in use: a flood of 100-byte messages at 4 MB/s was measured to leave other
- * nodes' calls alone, at 20 MB/s it took their p99 from 2.5 to 30 ms.
+ * What a message costs beside its bytes. Measured: the hub works 10 µs on a small message that it takes
+ * from one account into another; in that time it moves about a kilobyte of a large one.
  */
-const SHARE_BYTES_PER_S = 4_000_000;
+const MESSAGE_BYTES = 1_000;
+/** A node's share while others are in use: 8 MB/s of large messages, or 7,000 small ones. */
+const SHARE_BYTES_PER_S = 8_000_000;
 /** What all that are in use have together, when they are so many that it is less than a share each. */
-const LINE_BYTES_PER_S = 16_000_000;
-const SMALLEST_SHARE_BYTES_PER_S = 250_000;
+const LINE_BYTES_PER_S = 32_000_000;
+const SMALLEST_SHARE_BYTES_PER_S = 500_000;
+/**
+ * What a node may send alone: as many as it could be called for, answers and all. Beyond that they pile
+ * up before the hub and between the hub and us, where others' messages queue behind them.
+ */
+const MESSAGES_PER_S = 30_000;
+const MESSAGES = (MESSAGES_PER_S * WINDOW_MS) / 1_000;
 /** How long a node counts as in use. Short: a call now and then does not hold up a transfer for long. */
 const IN_USE_MS = 100;
-/** Less than this in a window is a PING or a PONG, not the answer to a call. */
+/** Less than this at once is a PING or a PONG, not a call or an answer. */
 const NOTICED_BYTES = 64;
 /**
  * A loop that works this much longer than a window before it comes to its timers, twice in a row, lags
- * under what the nodes send: messages come in by the ten thousand. Measured in processor time of its
- * own: a machine that has no processor to spare for it is not the nodes' doing, and a transfer in large
- * pieces never keeps it that long.
+ * under what the nodes send. Measured in processor time of its own: a machine that has no processor to
+ * spare for it is not the nodes' doing, and a transfer in large pieces never keeps it that long.
  */
 const LAG_MS = 15;
 const LAGS_IN_A_ROW = 2;
@@ -44,8 +51,8 @@ export interface Holdable {
 }
 
 export interface Share {
-  /** The node has sent this much. May call `hold`. */
-  took(bytes: number): void;
+  /** The node has sent this much, in which so many messages began. May call `hold`. */
+  took(bytes: number, messages: number): void;
   /** The node was sent this much: it is in use, and others make room for its answer. */
   gave(bytes: number): void;
   /** Is gone; nothing is called any more. */
@@ -73,8 +80,10 @@ function threadCpuMs(): number {
 
 interface Member {
   readonly holdable: Holdable;
-  /** Bytes of this window, and what is still owed from earlier ones. */
+  /** What was sent in this window, in bytes and what counts as such, and what is owed from earlier ones. */
   used: number;
+  /** The same in messages alone. */
+  messages: number;
   held: boolean;
   inUseUntilMs: number;
 }
@@ -100,35 +109,34 @@ class FairRation implements Ration {
     const member: Member = {
       holdable,
       used: 0,
+      messages: 0,
       held: false,
       inUseUntilMs: Number.NEGATIVE_INFINITY,
     };
     this.#members.add(member);
     return {
-      took: (bytes) => this.#took(member, bytes),
-      gave: (bytes) => this.#gave(member, bytes),
+      took: (bytes, messages) => this.#took(member, bytes, messages),
+      gave: (bytes) => {
+        if (bytes >= NOTICED_BYTES) this.#noteUse(member, this.#clock.monotonicMs());
+      },
       leave: () => this.#leave(member),
     };
   }
 
-  #took(member: Member, bytes: number): void {
+  #took(member: Member, bytes: number, messages: number): void {
     const nowMs = this.#clock.monotonicMs();
     if (nowMs >= this.#windowEndMs) this.#turn(nowMs);
-    member.used += bytes;
-    if (member.used >= NOTICED_BYTES) this.#noteUse(member, nowMs);
-    const share = this.#share();
-    if (member.used < share) return;
-    if (!member.held && this.#isLimited(member, nowMs)) {
+    const cost = bytes + messages * MESSAGE_BYTES;
+    member.used += cost;
+    member.messages += messages;
+    if (bytes >= NOTICED_BYTES) this.#noteUse(member, nowMs);
+    if (!member.held && this.#isSpent(member, nowMs)) {
       // What it sent while it was free is not owed.
-      member.used = Math.min(member.used, share + bytes);
+      member.used = Math.min(member.used, this.#share() + cost);
       member.held = true;
       member.holdable.hold();
     }
-    this.#armTick(nowMs);
-  }
-
-  #gave(member: Member, bytes: number): void {
-    if (bytes >= NOTICED_BYTES) this.#noteUse(member, this.#clock.monotonicMs());
+    if (member.held || member.used >= this.#share()) this.#armTick(nowMs);
   }
 
   #noteUse(member: Member, nowMs: number): void {
@@ -141,16 +149,18 @@ class FairRation implements Ration {
     if (member.inUseUntilMs > this.#clock.monotonicMs()) this.#inUse -= 1;
   }
 
-  /** One node's bytes of one window. */
+  /** One node's part of one window. */
   #share(): number {
     const fair = LINE_BYTES_PER_S / Math.max(1, this.#inUse);
     const perSecond = Math.max(SMALLEST_SHARE_BYTES_PER_S, Math.min(SHARE_BYTES_PER_S, fair));
     return (perSecond * WINDOW_MS) / 1_000;
   }
 
-  #isLimited(member: Member, nowMs: number): boolean {
+  /** Whether it has had what it may have of this window. */
+  #isSpent(member: Member, nowMs: number): boolean {
+    if (member.messages >= MESSAGES) return true;
     const others = this.#inUse - (member.inUseUntilMs > nowMs ? 1 : 0);
-    return others > 0 || nowMs < this.#penaltyUntilMs;
+    return (others > 0 || nowMs < this.#penaltyUntilMs) && member.used >= this.#share();
   }
 
   /** Begins a new window: what was held may have its next portion. */
@@ -162,10 +172,8 @@ class FairRation implements Ration {
     for (const { inUseUntilMs } of this.#members) if (inUseUntilMs > nowMs) this.#inUse += 1;
     for (const member of this.#members) {
       member.used = member.held ? Math.max(0, member.used - windows * share) : 0;
-    }
-    for (const member of this.#members) {
-      if (!member.held || (this.#isLimited(member, nowMs) && member.used >= this.#share()))
-        continue;
+      member.messages = member.held ? Math.max(0, member.messages - windows * MESSAGES) : 0;
+      if (!member.held || this.#isSpent(member, nowMs)) continue;
       member.held = false;
       member.holdable.release();
     }

@@ -4,7 +4,8 @@
  * 1. Who asks is read from the subject, which the hub binds to the sender's account; nothing in the
  *    payload is believed about it.
  * 2. What one node may have under way is bounded; more is refused without running anything.
- * 3. A request without a place for the answer runs all the same (a notice) and is not answered.
+ * 3. An answer has 5 s: then the hub has forgotten the way back (`ANSWER_WITHIN_MS` in keys/claims.ts).
+ * 4. A request without a place for the answer runs all the same (a notice) and is not answered.
  */
 import { errors, type Msg, type NatsConnection } from "@nats-io/transport-node";
 import type { Logger } from "pino";

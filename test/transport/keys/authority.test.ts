@@ -73,14 +73,15 @@ describe("the controller's keys", () => {
     const { controllerAccount } = await open();
     const { nats } = decode<Account>(readFileSync(at("jwt", `${controllerAccount}.jwt`), "utf8"));
     expect(
-      nats.exports?.map(({ subject, type, account_token_position }) => [
+      nats.exports?.map(({ subject, type, account_token_position, response_threshold }) => [
         subject,
         type,
         account_token_position,
+        response_threshold,
       ]),
     ).to.deep.equal([
-      ["node.*.>", "stream", 2],
-      ["ctl.*.>", "service", 2],
+      ["node.*.>", "stream", 2, undefined],
+      ["ctl.*.>", "service", 2, 5_000_000_000],
     ]);
   });
 
@@ -161,7 +162,9 @@ describe("the controller's keys", () => {
     it("in place of a file in which one bit of a seed is another, or two seeds have changed places", async () => {
       await open();
       const stored = JSON.parse(readFileSync(at("keys/authority.json"), "utf8"));
-      const flipped = `${stored.operator.slice(0, -1)}${stored.operator.endsWith("A") ? "B" : "A"}`;
+      const middle = 20;
+      const other = stored.operator[middle] === "A" ? "B" : "A";
+      const flipped = `${stored.operator.slice(0, middle)}${other}${stored.operator.slice(middle + 1)}`;
       for (const changed of [
         { ...stored, operator: flipped },
         { ...stored, operator: stored.system, system: stored.operator },

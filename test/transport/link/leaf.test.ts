@@ -264,7 +264,7 @@ describe("the node's side of the link", () => {
       expect(await call(node, "ping")).to.equal("pong");
       await node.connection.close();
       // The leaf takes its interest back a moment after its client has gone.
-      await node.silent();
+      await controller.silent(node.key);
       expect(await refusalOf(() => call(node, "ping"))).to.include({
         code: "node_offline",
         mutationMayHaveApplied: false,

@@ -3,8 +3,8 @@ import fc from "fast-check";
 import { createRation, type Share } from "../../../transport/link/ration.ts";
 import { FakeClock } from "../../support/fake-clock.ts";
 
-/** One node's share of a window of 20 ms at 4 MB/s. */
-const SHARE = 80_000;
+/** One node's share of a window of 20 ms at 8 MB/s. */
+const SHARE = 160_000;
 const CHUNK = 65_536;
 
 /** A node that sends in chunks whenever it may, and notes how much it got through. */
@@ -28,7 +28,7 @@ class Sender {
 
   send(bytes = CHUNK): void {
     this.sent += bytes;
-    this.share.took(bytes);
+    this.share.took(bytes, 0);
   }
 }
 
@@ -62,7 +62,7 @@ describe("the ration of the controller's line", () => {
     expect(idle.sent).to.equal(0);
   });
 
-  it("holds a flood to 4 MB/s from the moment that another node is in use, and never that one", async () => {
+  it("holds a flood to 8 MB/s from the moment that another node is in use, and never that one", async () => {
     const flood = new Sender(ration);
     const other = new Sender(ration);
     await run(100, [flood]);
@@ -74,7 +74,7 @@ describe("the ration of the controller's line", () => {
       other.send(200);
       expect(other.held).to.equal(false);
     });
-    expect(flood.sent - before).to.be.within(3_900_000, 4_200_000);
+    expect(flood.sent - before).to.be.within(7_800_000, 8_400_000);
   });
 
   it("makes room as soon as another node is called, before its answer", async () => {
@@ -90,7 +90,7 @@ describe("the ration of the controller's line", () => {
     const flood = new Sender(ration);
     const other = new Sender(ration);
     await run(100, [flood], () => {
-      other.share.took(12);
+      other.share.took(12, 1);
       other.share.gave(12);
     });
     expect(flood.held).to.equal(false);
@@ -104,7 +104,7 @@ describe("the ration of the controller's line", () => {
     const other = new Sender(ration);
     other.send(200);
     await run(90, [flood]);
-    expect(flood.sent).to.be.below(600_000);
+    expect(flood.sent).to.be.below(1_000_000);
     await run(60, [flood]);
     const before = flood.sent;
     await run(100, [flood], () => expect(flood.held).to.equal(false));
@@ -123,7 +123,7 @@ describe("the ration of the controller's line", () => {
     expect(sender.held).to.equal(false);
   });
 
-  it("shares alike between two that flood, and 16 MB/s among many", async () => {
+  it("shares alike between two that flood, and 32 MB/s among many", async () => {
     for (const count of [2, 4, 16]) {
       const own = createRation({ clock, loopCpuMs: () => cpuMs });
       const flooders = Array.from({ length: count }, () => new Sender(own));
@@ -131,11 +131,44 @@ describe("the ration of the controller's line", () => {
       const before = flooders.map(({ sent }) => sent);
       await run(2_000, flooders);
       const rates = flooders.map(({ sent }, at) => (sent - (before[at] ?? 0)) / 2);
-      const fair = Math.min(4_000_000, 16_000_000 / count);
+      const fair = Math.min(8_000_000, 32_000_000 / count);
       for (const rate of rates)
         expect(rate, `${count} flooders`).to.be.within(fair * 0.9, fair * 1.1);
       for (const { share } of flooders) share.leave();
       await clock.advance(200);
+    }
+  });
+
+  it("counts a message as a kilobyte beside its bytes: 7,000 small ones a second", async () => {
+    const flood = new Sender(ration);
+    const other = new Sender(ration);
+    let messages = 0;
+    for (let passed = 0; passed < 2_000; passed += 5) {
+      other.share.gave(200);
+      for (; !flood.held; messages += 100) flood.share.took(10_000, 100);
+      await clock.advance(5);
+    }
+    expect(messages / 2).to.be.within(7_000, 7_600);
+  });
+
+  it("lets a node alone send 30,000 messages a second, and holds it beyond", async () => {
+    const alone = new Sender(ration);
+    for (const [perStep, heldAtAll] of [
+      [149, false],
+      [400, true],
+    ] as const) {
+      let messages = 0;
+      let held = false;
+      for (let passed = 0; passed < 2_000; passed += 5) {
+        for (let batch = 0; batch < 4 && !alone.held; batch++) {
+          alone.share.took(perStep * 25, perStep / 4);
+          messages += perStep / 4;
+        }
+        held ||= alone.held;
+        await clock.advance(5);
+      }
+      expect(held, `${perStep} in 5 ms`).to.equal(heldAtAll);
+      expect(messages / 2).to.be.within(29_000, 32_000);
     }
   });
 
@@ -151,15 +184,14 @@ describe("the ration of the controller's line", () => {
     it("holds that node to its share for half a second, though nobody else is in use", async () => {
       const flood = new Sender(ration);
       await window(flood, 36);
-      flood.send();
+      flood.send(SHARE);
       expect(flood.held).to.equal(false);
       await window(flood, 36);
-      flood.send();
-      flood.send();
+      flood.send(SHARE);
       expect(flood.held).to.equal(true);
       const before = flood.sent;
       await run(480, [flood]);
-      expect(flood.sent - before).to.be.within(1_700_000, 2_100_000);
+      expect(flood.sent - before).to.be.within(3_600_000, 4_200_000);
       await run(100, [flood]);
       expect(flood.held).to.equal(false);
       expect(flood.sent - before).to.be.above(10_000_000);
