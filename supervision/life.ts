@@ -34,6 +34,8 @@ export interface LifeSetting<P extends Protocol> {
   readonly spec: ActorSpec<P>;
   readonly kernel: Kernel;
   readonly nursery: Nursery;
+  /** A life was up here before. */
+  readonly born: boolean;
   /** The life is up; no message has been handled yet. */
   lifeUp(): void;
   lifeEnded(death: Death): void;
@@ -238,7 +240,13 @@ export class Life<P extends Protocol> implements LoopOwner {
   }
 
   #crashWith(error: unknown): void {
-    this.#logThrown("warn", this.#isOver() ? "actor threw after its end" : "actor crashed", error);
+    // Whoever asked for a first start is given its refusal, and knows better what that means.
+    const isRefusal = this.#state === "starting" && !this.#setting.born;
+    this.#logThrown(
+      isRefusal && error instanceof LemonError ? "debug" : "warn",
+      this.#isOver() ? "actor threw after its end" : "actor crashed",
+      error,
+    );
     if (this.#isOver() || this.#crashed()) return;
     if (this.#state === "starting") this.#startError = error;
     this.#close(this.#upSinceMs === null ? "init_failed" : "crash", codeOf(error));

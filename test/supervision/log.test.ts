@@ -128,6 +128,25 @@ describe("what the kernel writes about an error", () => {
     for (const word of SECRET.split(" ")) expect(system.text()).not.to.contain(word);
   });
 
+  it("leaves the refusal of a first start to whoever asked for it, and warns of a defect", async () => {
+    for (const [error, loud] of [
+      [new LemonError("no_space"), []],
+      [new SessionLost(SECRET), ["actor crashed"]],
+    ] as const) {
+      const system = testSystem();
+      const start = system.root.startActor({
+        id: "stillborn",
+        kind: "failing",
+        restart: "permanent",
+        start: () => Promise.reject(error),
+      });
+      await codeOfRejection(start);
+      await system.shutdown();
+      const lines = system.lines.filter((line) => Number(line["level"]) >= 30);
+      expect(lines.map((line) => line["msg"])).to.deep.equal(loud);
+    }
+  });
+
   it("is one line a life at debug, and none for an orderly life at info", async () => {
     const system = testSystem();
     const ref = await system.root.startActor<{ ping: (p: null) => void }>({
