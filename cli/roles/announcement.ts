@@ -78,7 +78,7 @@ export class Announcement {
   /** One clear line; answers the exit code. */
   failed(failure: unknown, exitCode: number): number {
     const known = failure instanceof LemonError;
-    const message = known ? failure.message : "unexpected failure; see the log above";
+    const message = known ? sentenceOf(failure) : "unexpected failure; see the log above";
     this.note(message);
     if (this.#json) {
       const code = known ? failure.code : "internal_error";
@@ -95,4 +95,11 @@ export class Announcement {
   #line(document: Readonly<Record<string, unknown>>): void {
     process.stdout.write(`${JSON.stringify(document)}\n`);
   }
+}
+
+/** A private file that is refused is never named by its error; here it is clear where it lies. */
+function sentenceOf({ code, details, message }: LemonError): string {
+  const reason = code === "permission_denied" ? details["reason"] : undefined;
+  if (reason === undefined) return message;
+  return `${message} (${reason}); below LEMON_HOME all must be this account's own, folders with mode 0700, files with 0600`;
 }
