@@ -17,7 +17,7 @@ import {
   nkeyAuthenticator,
 } from "@nats-io/transport-node";
 import { LemonError } from "../protocol/errors.ts";
-import type { NatsSystem } from "./nats-address.ts";
+import type { NatsAddress, NatsSystem } from "./nats-address.ts";
 
 /**
  * A plain nkey of a server whose accounts stand in its configuration; a JWT user of an operator's, by its
@@ -60,7 +60,7 @@ const UNANSWERED_PINGS = 2;
 export async function openConnection(options: NatsConnectionOptions): Promise<NatsConnection> {
   const { as, url, name, inboxPrefix } = options;
   try {
-    return await connect({
+    const connection = await connect({
       ...where(url),
       ...who(as),
       name,
@@ -72,6 +72,8 @@ export async function openConnection(options: NatsConnectionOptions): Promise<Na
       ignoreAuthErrorAbort: true,
       ...(inboxPrefix === undefined ? {} : { inboxPrefix }),
     });
+    if (typeof url !== "string") rememberServers(connection, url);
+    return connection;
   } catch (cause) {
     throw new LemonError("unavailable", {
       message: "The nats-server does not take our connection",
@@ -109,14 +111,23 @@ function where(url: string | RemoteSystem): Partial<ConnectionOptions> {
   }
   const { system, ca } = url;
   return {
-    servers: system.servers.map(({ host, port }) =>
-      isIP(host) === 6 ? `[${host}]:${port}` : `${host}:${port}`,
-    ),
+    servers: system.servers.map(hostPort),
     reconnectTimeWait: REMOTE_RECONNECT_WAIT_MS,
     reconnectJitter: REMOTE_RECONNECT_JITTER_MS,
     reconnectJitterTLS: REMOTE_RECONNECT_JITTER_MS,
     ...(system.tls || ca !== null ? { tls: tlsOptions(system, ca) } : {}),
   };
+}
+
+function hostPort({ host, port }: NatsAddress): string {
+  return isIP(host) === 6 ? `[${host}]:${port}` : `${host}:${port}`;
+}
+
+/** The NATS client forgets a server that did not take its first connection; it may well take a later one. */
+function rememberServers(connection: NatsConnection, { system }: RemoteSystem): void {
+  const known = connection.getServers().map(({ listen }) => listen);
+  const forgotten = system.servers.map(hostPort).filter((server) => !known.includes(server));
+  if (forgotten.length > 0) connection.setServers([...known, ...forgotten]);
 }
 
 /**
