@@ -7,8 +7,10 @@ import { join } from "node:path";
 import { type Account, encodeAccount, encodeOperator, encodeUser, fmtCreds } from "@nats-io/jwt";
 import { createAccount, createOperator, createUser, type KeyPair } from "@nats-io/nkeys";
 import { jwtAuthenticator, type NatsConnection } from "@nats-io/transport-node";
+import { z } from "zod";
 import { controllerAccount, systemAccount } from "../../transport/keys/claims.ts";
-import { hubConfig, type ServerPlaces } from "../../transport/nats-server/config.ts";
+import { hubConfig } from "../../transport/nats-server/config.ts";
+import { choosePorts } from "../../transport/nats-server/ports.ts";
 import { startServer, type TestServer } from "./nats.ts";
 import { type TempFolder, tempFolder } from "./temp-folder.ts";
 
@@ -28,6 +30,8 @@ export interface NatsOperator extends Disposable {
   /** Public keys. */
   readonly systemAccount: string;
   readonly controllerAccount: string;
+  /** Its two accounts, by key. */
+  readonly accounts: ReadonlyMap<string, string>;
   /** Paths of the files it hands out. */
   readonly creds: string;
   readonly sysCreds: string;
@@ -63,7 +67,7 @@ export async function natsOperator(options: NatsOperatorOptions = {}): Promise<N
     system_account: keys.system.getPublicKey(),
     signing_keys: [keys.signing.getPublicKey()],
   });
-  const jwts = new Map([
+  const accounts = new Map([
     [keys.system.getPublicKey(), await sign("SYS", keys.system, systemAccount())],
     [keys.controller.getPublicKey(), await sign("CONTROLLER", keys.controller, claims)],
   ]);
@@ -85,12 +89,13 @@ export async function natsOperator(options: NatsOperatorOptions = {}): Promise<N
     operatorJwt,
     systemAccount: keys.system.getPublicKey(),
     controllerAccount: keys.controller.getPublicKey(),
+    accounts,
     creds: write("controller.creds", fmtCreds(userJwts.controller, users.controller)),
     sysCreds: write("system.creds", fmtCreds(userJwts.system, users.system)),
     operatorKey: write("operator.nk", `${seedOf(keys.signing)}\n`),
     seedResolver(name) {
       mkdirSync(at(name), { mode: 0o700 });
-      for (const [key, jwt] of jwts) writeFileSync(join(at(name), `${key}.jwt`), jwt);
+      for (const [key, jwt] of accounts) writeFileSync(join(at(name), `${key}.jwt`), jwt);
       return at(name);
     },
     controllerJwt: (said) => sign("CONTROLLER", keys.controller, said),
@@ -126,7 +131,7 @@ export interface ExternalNats extends AsyncDisposable {
 
 export interface ExternalNatsOptions extends NatsOperatorOptions {
   /** Changes the text of its configuration. */
-  readonly configure?: (config: string, places: ServerPlaces) => string;
+  readonly configure?: (config: string, operator: NatsOperator) => string;
 }
 
 /** One server, configured as `docs/external-nats.md` asks. */
@@ -136,7 +141,7 @@ export async function startExternalNats(options: ExternalNatsOptions = {}): Prom
   const { operatorJwt, systemAccount: system } = operator;
   const jwtDirectory = operator.seedResolver("jwt");
   const hub = { serverName: "theirs", operatorJwt, systemAccount: system, jwtDirectory };
-  const server = await startServer((places) => configure(hubConfig(hub, places), places));
+  const server = await startServer((places) => configure(hubConfig(hub, places), operator));
   const { client, leaf, websocket } = server.child.ports;
   const url = `nats://127.0.0.1:${client}`;
   const leafUrl = `nats://127.0.0.1:${leaf}`;
@@ -168,3 +173,83 @@ export function flagsOf(flags: Readonly<Partial<Record<NatsFlag, string | null>>
     return value === null ? [] : [flag, value];
   });
 }
+
+export interface ExternalCluster extends AsyncDisposable {
+  readonly operator: NatsOperator;
+  readonly servers: readonly TestServer[];
+  /** Of all of them. */
+  readonly url: string;
+  readonly leafUrl: string;
+}
+
+/** Several servers with routes between them, each with JetStream; resolves when JetStream has its leader. */
+export async function startExternalCluster(size: number): Promise<ExternalCluster> {
+  const operator = await natsOperator();
+  const { operatorJwt, systemAccount: system } = operator;
+  const folders = Array.from({ length: size }, (_, index) => {
+    const directory = join(operator.folder, `server-${index}`);
+    mkdirSync(directory, { mode: 0o700 });
+    return directory;
+  });
+  // Nobody connects by websocket here: that port is the one of the routes.
+  const routePorts: number[] = [];
+  for (const directory of folders) {
+    routePorts.push((await choosePorts(join(directory, "ports.json"))).websocket);
+  }
+  const routes = routePorts.map((port) => `"nats://127.0.0.1:${port}"`).join(", ");
+  const servers = await Promise.all(
+    folders.map((directory, index) => {
+      const jwtDirectory = operator.seedResolver(`jwt-${index}`);
+      const hub = { serverName: `s${index}`, operatorJwt, systemAccount: system, jwtDirectory };
+      return startServer(
+        (places) =>
+          hubConfig(hub, places).replace(
+            /^websocket .*$/m,
+            `cluster { name: theirs, listen: "127.0.0.1:${places.ports.websocket}", routes: [${routes}] }`,
+          ),
+        { directory },
+      );
+    }),
+  );
+  const urlsOf = (port: "client" | "leaf"): string =>
+    servers.map(({ child }) => `nats://127.0.0.1:${child.ports[port]}`).join(",");
+  const cluster: ExternalCluster = {
+    operator,
+    servers,
+    url: urlsOf("client"),
+    leafUrl: urlsOf("leaf"),
+    async [Symbol.asyncDispose]() {
+      await Promise.all(servers.map((server) => server[Symbol.asyncDispose]()));
+      operator[Symbol.dispose]();
+    },
+  };
+  try {
+    await jetStreamLeads(cluster, size);
+    return cluster;
+  } catch (failure) {
+    await cluster[Symbol.asyncDispose]();
+    throw failure;
+  }
+}
+
+/** Nothing tells of an election: whoever may not vote yet is asked again. */
+async function jetStreamLeads({ operator, servers }: ExternalCluster, size: number): Promise<void> {
+  const [first] = servers;
+  if (first === undefined) throw new Error("no server");
+  const system = await operator.connect(first, "system");
+  for (;;) {
+    const answers: unknown[] = [];
+    const wait = { maxMessages: size, maxWait: 1_000 };
+    const subject = "$SYS.REQ.SERVER.PING.JSZ";
+    for await (const answer of await system.requestMany(subject, "", wait)) {
+      answers.push(answer.json());
+    }
+    const led = answers.filter((answer) => jszAnswer.safeParse(answer).success);
+    if (led.length === size) break;
+  }
+  await system.close();
+}
+
+const jszAnswer = z.object({
+  data: z.object({ meta_cluster: z.object({ leader: z.string().min(1) }) }),
+});
