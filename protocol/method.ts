@@ -28,7 +28,7 @@ export interface MethodSpec<Params extends Fields = Fields, Result extends z.Zod
 }
 
 /** The normal broker deadline (node-host-io.md), in ms. */
-export const NORMAL_DEADLINE_MS = 30_000;
+const NORMAL_DEADLINE_MS = 30_000;
 
 type MethodInput<Name extends string, Params extends Fields, Result extends z.ZodType> = Pick<
   MethodSpec<Params, Result>,

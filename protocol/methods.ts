@@ -56,7 +56,3 @@ export type ResultOf<M extends MethodName> = z.output<SpecOf<M>["result"]>;
 export const METHODS: ReadonlyMap<string, MethodSpec> = new Map(
   DECLARED.map((spec): [string, MethodSpec] => [spec.name, spec as unknown as MethodSpec]),
 );
-
-export function isMethodName(name: string): name is MethodName {
-  return METHODS.has(name);
-}

@@ -33,7 +33,7 @@ const argument = z
   .refine((text) => utf8Bytes(text) <= PROCESS_BOUNDS.argvBytes, "must be at most 131072 bytes");
 
 /** A path as a caller may write it: bounded, without `..`; whether it may be used is the destination's to say. */
-export const nativePath = z
+const nativePath = z
   .string()
   .refine((path) => path !== "", classified("invalid_path", "must not be empty"))
   .refine((path) => path.isWellFormed(), classified("invalid_path", "must be UTF-8 text"))

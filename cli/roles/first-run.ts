@@ -6,7 +6,7 @@ import { connect } from "../../client/index.ts";
 import type { ResultOf } from "../../protocol/methods.ts";
 import { socketOpener } from "../socket.ts";
 
-export const FIRST_RUN_ID = "probe:first-run";
+const FIRST_RUN_ID = "probe:first-run";
 export const FIRST_RUN_ARGV = ["uname", "-a"] as const;
 const TIMEOUT_MS = 30_000;
 const MAX_OUTPUT_BYTES = 65_536;

@@ -7,8 +7,6 @@ const MEAN_GAP_MS = 1_000;
 const LONGEST_CUT_MS = 1_500;
 const LONGEST_FULL_MS = 1_000;
 
-export type FaultCounts = ReadonlyMap<string, number>;
-
 export class Faults {
   readonly counts = new Map<string, number>();
   readonly #fleet: CrashFleet;

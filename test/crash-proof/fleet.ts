@@ -12,7 +12,7 @@ import { type SmallDisk, smallDisk } from "../support/small-disk.ts";
 import { type TcpProxy, tcpProxy } from "../support/tcp-proxy.ts";
 import { tempFolder } from "../support/temp-folder.ts";
 
-export const NODE_NAME = "worker";
+const NODE_NAME = "worker";
 export const OPERATOR_TOKEN = "crash-proof-operator-token-0123456789";
 /** Room for the store of a thousand ids; small enough to be filled at once. */
 const DISK_BYTES = 96 * 1024 * 1024;
