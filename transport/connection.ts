@@ -4,8 +4,10 @@
  * 1. A connection reconnects for ever; its owner closes it. What was in flight when it broke is the
  *    caller's to settle (`transport/rpc`, `transport/receipts`): NATS only lets it time out.
  * 2. A silent server is noticed within 10 s, not only one whose socket closed.
+ * 3. Closing it is safe at any moment, also in the one in which its server goes.
  */
 import { isIP } from "node:net";
+import { setImmediate } from "node:timers/promises";
 import { checkServerIdentity as nameFault, type PeerCertificate } from "node:tls";
 import {
   type Authenticator,
@@ -73,13 +75,27 @@ export async function openConnection(options: NatsConnectionOptions): Promise<Na
       ...(inboxPrefix === undefined ? {} : { inboxPrefix }),
     });
     if (typeof url !== "string") rememberServers(connection, url);
-    return connection;
+    return closingInTurn(connection);
   } catch (cause) {
     throw new LemonError("unavailable", {
       message: "The nats-server does not take our connection",
       cause,
     });
   }
+}
+
+/**
+ * The NATS client takes its listeners off a socket when it closes, one that has just failed included:
+ * an unsubscription that met the server's end would then end this process. So what was said in the same
+ * turn fails first, while somebody still listens.
+ */
+function closingInTurn(connection: NatsConnection): NatsConnection {
+  const close = connection.close.bind(connection);
+  connection.close = async () => {
+    await setImmediate();
+    await close();
+  };
+  return connection;
 }
 
 /** Why no server took a first connection: who we are, how it is encrypted, or that none answers. */
