@@ -9,17 +9,21 @@ export interface RoleContext {
   readonly log: Logger;
   readonly clock: Clock;
   readonly environment: Readonly<Record<string, string | undefined>>;
+  /** Aborted when the role is asked to end, also before it serves. */
+  readonly asked: AbortSignal;
 }
 
 export function roleContext(
   environment: Readonly<Record<string, string | undefined>>,
   announcement: { note(text: string): void },
+  asked: AbortSignal,
 ): RoleContext {
   return {
     say: (line) => announcement.note(line),
     log: roleLog(environment, process.stderr),
     clock: systemClock,
     environment,
+    asked,
   };
 }
 

@@ -37,6 +37,7 @@ import { runtimeMode } from "./build.ts";
 import type { RoleContext } from "./context.ts";
 import { type EmbeddedHubOptions, openEmbeddedHub } from "./embedded-hub.ts";
 import { openExternalHub } from "./external-hub.ts";
+import { unlessAsked } from "./foreground.ts";
 import { claimIdentity, controllerFolders, openHome } from "./home.ts";
 import type { Hub, HubEvents } from "./hub.ts";
 import { natsServerBinary } from "./nats-binary.ts";
@@ -59,7 +60,7 @@ export interface Controller extends AsyncDisposable {
   readonly ended: Promise<Death>;
 }
 
-/** Errors: one clear line each (`port_in_use`, `identity_in_use`, `home_unusable`, `nats_server_missing`, …). */
+/** Errors: `aborted`, or one clear line each (`port_in_use`, `identity_in_use`, `home_unusable`, `nats_server_missing`, …). */
 export async function startController(
   options: StartOptions,
   context: RoleContext,
@@ -85,7 +86,8 @@ export async function startController(
     onLinkEvent: (event) => nodes?.linkEvent(event),
     onServing: async (node) => nodes?.serving(node),
   };
-  const hub = stack.use(await openHub({ folders, supervisor: system.root, events }));
+  const parts = { folders, supervisor: system.root, events };
+  const hub = stack.use(await unlessAsked(context.asked, system, () => openHub(parts)));
   if (hub.joinsRefused !== null) context.say(hub.joinsRefused);
   // Again, so that it comes before the hub's connections close: actors may need them to the last.
   stack.defer(() => system.shutdown());

@@ -4,11 +4,13 @@
  *
  * 1. What is stored is used first; an operator's authority only when asked for, or when the stored
  *    token is refused and an operator token is at hand.
- * 2. A durable id is never given up for a new one without `--pair`.
+ * 2. A durable id is never given up for a new one without `--pair`, nor taken over by an operator's
+ *    authority without `--repair`.
  */
 import { type Client, ConnectError, connect, type OpenSocket } from "../../client/index.ts";
 import type { Clock } from "../../host/clock.ts";
 import { LemonError } from "../../protocol/errors.ts";
+import { UsageError } from "../exit.ts";
 import type { JoinOptions } from "../options.ts";
 import { type Enrolment, findEnrolment, storeEnrolment } from "./enrolment-file.ts";
 
@@ -30,19 +32,18 @@ export interface Session {
   readonly token: string;
 }
 
-/** Errors: `unauthorized` with what to do about it; those of the calls. */
+/** Errors: `invalid_params` when what is asked for can not be; those of the connection and the calls. */
 export async function enrol(options: EnrolOptions): Promise<Session> {
-  const { join, clock } = options;
-  const stored = await findEnrolment(join.home, join.name, join.controller);
+  const { join } = options;
+  const { home, name: localName, controller, nodeId } = join;
+  const stored = await findEnrolment(home, { localName, controller, nodeId });
   if (join.token !== null) return await adopt(options, join.token, stored);
-  const sameNode = join.nodeId === null || stored?.nodeId === join.nodeId;
-  const anew = join.pair || join.repair || !sameNode;
-  if (stored !== null && stored.token !== null && !anew) {
+  if (stored !== null && stored.token !== null && !join.pair && !join.repair) {
     if (join.operatorToken === null || (await isGood(options, stored.token))) {
       return { enrolment: stored, token: stored.token };
     }
   }
-  return await pair(options, sameNode ? stored : null, clock);
+  return await pair(options, stored);
 }
 
 /** Joins with a session token that somebody else obtained. */
@@ -90,26 +91,23 @@ async function isGood(options: EnrolOptions, token: string): Promise<boolean> {
   }
 }
 
-async function pair(
-  options: EnrolOptions,
-  stored: Enrolment | null,
-  clock: Clock,
-): Promise<Session> {
-  const { join } = options;
+async function pair(options: EnrolOptions, stored: Enrolment | null): Promise<Session> {
+  const { join, clock } = options;
+  const claim = claimOf(join, stored);
   const client = await connectAs(options, join.operatorToken);
   try {
-    const nodeId = join.nodeId ?? (join.pair && !join.repair ? null : (stored?.nodeId ?? null));
     const { pairingId } = await client.call("node.pair.request", {
       nodeType: NODE_TYPE,
-      nodeName: stored?.nodeName ?? join.name,
+      // That of a node which comes back stays what it is.
+      nodeName: join.name,
       capabilities: options.capabilities,
-      ...(nodeId === null ? {} : recovery(join, nodeId, stored)),
+      ...claim,
     });
     const approval = await client.call("node.pair.approve", { pairingId });
     // Whatever happens next, the machine can prove that this id is its own.
     const approved: Enrolment = {
       localName: join.name,
-      nodeName: stored?.nodeName ?? join.name,
+      nodeName: join.name,
       token: null,
       nodeId: approval.nodeId,
       controller: join.controller,
@@ -133,11 +131,19 @@ async function pair(
   }
 }
 
-function recovery(join: JoinOptions, nodeId: string, stored: Enrolment | null) {
-  const recoveryToken = stored?.nodeId === nodeId ? stored.recoveryToken : null;
-  return join.repair || recoveryToken === null
-    ? { nodeId, repair: true }
-    : { nodeId, recoveryToken };
+/** What this machine asks to be: a new node (nothing), or one that exists, and by what right. */
+function claimOf(join: JoinOptions, stored: Enrolment | null) {
+  const nodeId = join.nodeId ?? (join.pair && !join.repair ? null : (stored?.nodeId ?? null));
+  if (nodeId === null && join.repair) {
+    throw new UsageError("--repair wants --node-id: no enrolment of this name is stored here");
+  }
+  if (nodeId === null) return {};
+  if (join.repair) return { nodeId, repair: true };
+  const recoveryToken = stored?.recoveryToken ?? null;
+  if (recoveryToken !== null) return { nodeId, recoveryToken };
+  throw new UsageError(
+    "nothing stored here can recover the node; add --repair to take it over by the operator's authority",
+  );
 }
 
 function connectAs(options: EnrolOptions, token: string | null): Promise<Client> {

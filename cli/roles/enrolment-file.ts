@@ -39,12 +39,15 @@ export async function storeEnrolment(home: string, stored: Enrolment): Promise<v
   await writeSecureFile(join(folder, `node-${digest}.json`), `${JSON.stringify(stored)}\n`);
 }
 
-/** The newest enrolment of this local name with this controller; null when there is none. */
+/**
+ * The newest enrolment of this local name with this controller, or the one of this very node; null when
+ * there is none.
+ */
 export async function findEnrolment(
   home: string,
-  localName: string,
-  controller: string,
+  wanted: Pick<Enrolment, "localName" | "controller"> & { readonly nodeId: string | null },
 ): Promise<Enrolment | null> {
+  const { localName, controller, nodeId } = wanted;
   const folder = folderOf(home);
   const files = await readdir(folder).catch(() => []);
   const found = await Promise.all(
@@ -55,6 +58,7 @@ export async function findEnrolment(
   return (
     found
       .filter((stored) => stored.localName === localName && stored.controller === controller)
+      .filter((stored) => nodeId === null || stored.nodeId === nodeId)
       .sort((a, b) => b.storedAtMs - a.storedAtMs)[0] ?? null
   );
 }

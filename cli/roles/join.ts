@@ -29,13 +29,21 @@ import { Announcement } from "./announcement.ts";
 import { NODE_CAPABILITIES } from "./capabilities.ts";
 import { type RoleContext, roleContext } from "./context.ts";
 import { enrol } from "./enrol.ts";
-import { type Foreground, takeForeground, untilAsked } from "./foreground.ts";
+import {
+  type Foreground,
+  takeForeground,
+  unlessAsked,
+  untilAsked,
+  wasGivenUp,
+} from "./foreground.ts";
 import { claimIdentity, nodeFolders, openHome } from "./home.ts";
+import { joinExitCode, LIFE_ENDS, withAdvice } from "./join-failure.ts";
 import { natsServerBinary } from "./nats-binary.ts";
 import { type NodeServices, startNodeServices } from "./node-services.ts";
 import { type LinkOpening, openWorkerChannel, type WorkerEnd } from "./worker-channel.ts";
 
-const SUPERSEDED = 4;
+/** How long a first answer may take before its absence is told, in ms. */
+const FIRST_ANSWER_MS = 2_000;
 /** How long a first link may take before its absence is told, in ms. */
 const FIRST_LINK_MS = 10_000;
 const CURRENT = { deadlineMs: 5_000 } as const;
@@ -47,33 +55,15 @@ export async function runJoin(options: JoinOptions): Promise<number> {
   try {
     return await serve(
       options,
-      roleContext(options.environment, announcement),
+      roleContext(options.environment, announcement, foreground.asked),
       announcement,
       foreground,
     );
   } catch (failure) {
-    return announcement.failed(failure, exitCodeOf(failure));
+    if (wasGivenUp(failure)) return EXIT.ok;
+    return announcement.failed(withAdvice(failure, options), joinExitCode(failure));
   }
 }
-
-/** What an operator has to change ends with 2, what this machine has to, with 1. */
-function exitCodeOf(failure: unknown): number {
-  if (!(failure instanceof LemonError)) return EXIT.failure;
-  if (failure.code === "node_superseded") return SUPERSEDED;
-  return LOCAL_FAILURES.has(failure.code) ? EXIT.failure : EXIT.usage;
-}
-
-const LOCAL_FAILURES: ReadonlySet<string> = new Set([
-  "home_unusable",
-  "identity_in_use",
-  "nats_server_missing",
-  "nats_server_too_old",
-  "nats_server_failed",
-  "store_in_use",
-  "restart_intensity_exceeded",
-  "no_space",
-  "internal_error",
-]);
 
 async function serve(
   options: JoinOptions,
@@ -103,6 +93,10 @@ async function serve(
   const over = Promise.withResolvers<WorkerEnd>();
   let services: NodeServices | null = null;
   let renew: (opening: LinkOpening) => void = () => {};
+  const cancelNote = clock.after(FIRST_ANSWER_MS, () => {
+    announcement.note("the controller does not answer yet; it is tried on");
+  });
+  stack.defer(cancelNote);
   const channel = await openWorkerChannel({
     session,
     home: options.home,
@@ -122,6 +116,7 @@ async function serve(
     signal: foreground.asked,
   });
   stack.defer(() => channel.close());
+  cancelNote();
   const { first } = channel;
   const nodeKey = first.nodeKey as NodeKey;
   const nodeId = first.nodeId as NodeId;
@@ -132,13 +127,12 @@ async function serve(
   stack.defer(() => leaf.dispose());
   const system = createActorSystem({ name: "lemon", log, clock });
   stack.defer(() => system.shutdown());
-  const server = await system.root.startActor(
-    natsServerActor({
-      binary,
-      directory: folders.server,
-      config: (places) => nodeConfig(configOf(life, leaf, nodeKey, leafUrl, options), places),
-    }),
-  );
+  const spec = natsServerActor({
+    binary,
+    directory: folders.server,
+    config: (places) => nodeConfig(configOf(life, leaf, nodeKey, leafUrl, options), places),
+  });
+  const server = await unlessAsked(foreground.asked, system, () => system.root.startActor(spec));
   const { clientUrl } = await server.ask("current", null, CURRENT);
   const open = async (name: string, key: WorkerLife["link"], inbox?: string) => {
     const connection = await openConnection({
@@ -206,30 +200,9 @@ async function serve(
     return EXIT.ok;
   }
   await services.drain(AbortSignal.abort());
-  return announcement.failed(
-    new LemonError(ENDS[end].code, { message: ENDS[end].message }),
-    ENDS[end].exitCode,
-  );
+  const failure = LIFE_ENDS[end];
+  return announcement.failed(failure, joinExitCode(failure));
 }
-
-const ENDS = {
-  superseded: {
-    code: "node_superseded",
-    message: "A newer worker serves this node; this one stopped what it ran and ended",
-    exitCode: SUPERSEDED,
-  },
-  revoked: {
-    code: "node_revoked",
-    message: "An operator revoked this node; join it again with --repair",
-    exitCode: EXIT.usage,
-  },
-  refused: {
-    code: "unauthorized",
-    message:
-      "The controller no longer takes this node's session; join it again with an operator token and --repair",
-    exitCode: EXIT.usage,
-  },
-} as const;
 
 function configOf(
   life: WorkerLife,

@@ -4,7 +4,7 @@ import type { StartOptions } from "../options.ts";
 import { Announcement } from "./announcement.ts";
 import { roleContext } from "./context.ts";
 import { startController } from "./controller.ts";
-import { takeForeground, untilAsked } from "./foreground.ts";
+import { takeForeground, untilAsked, wasGivenUp } from "./foreground.ts";
 
 /** Runs until it is asked to end; answers the exit code. */
 export async function runStart(options: StartOptions): Promise<number> {
@@ -13,8 +13,9 @@ export async function runStart(options: StartOptions): Promise<number> {
   try {
     await using controller = await startController(
       options,
-      roleContext(options.environment, announcement),
+      roleContext(options.environment, announcement, foreground.asked),
     );
+    if (foreground.asked.aborted) return EXIT.ok;
     await controller.announce();
     const { url, port, tokenFile } = controller;
     announcement.ready({ url, port, tokenFile, nodeId: null });
@@ -22,6 +23,6 @@ export async function runStart(options: StartOptions): Promise<number> {
     await controller.closeGateway();
     return EXIT.ok;
   } catch (failure) {
-    return announcement.failed(failure, EXIT.failure);
+    return wasGivenUp(failure) ? EXIT.ok : announcement.failed(failure, EXIT.failure);
   }
 }

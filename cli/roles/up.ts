@@ -6,7 +6,7 @@ import { Announcement } from "./announcement.ts";
 import { type RoleContext, roleContext } from "./context.ts";
 import { type Controller, startController } from "./controller.ts";
 import { firstRun } from "./first-run.ts";
-import { type Foreground, takeForeground, untilAsked } from "./foreground.ts";
+import { type Foreground, takeForeground, untilAsked, wasGivenUp } from "./foreground.ts";
 import { startLocalNode } from "./local-node.ts";
 
 /** Runs until it is asked to end; answers the exit code. */
@@ -16,12 +16,12 @@ export async function runUp(options: UpOptions): Promise<number> {
   try {
     return await serve(
       options,
-      roleContext(options.environment, announcement),
+      roleContext(options.environment, announcement, foreground.asked),
       announcement,
       foreground,
     );
   } catch (failure) {
-    return announcement.failed(failure, EXIT.failure);
+    return wasGivenUp(failure) ? EXIT.ok : announcement.failed(failure, EXIT.failure);
   }
 }
 
