@@ -34,6 +34,14 @@ export interface StartedController {
   readonly ready: RoleEvent;
 }
 
+export interface StartedNode {
+  readonly role: RoleProcess;
+  readonly home: string;
+  readonly name: string;
+  readonly nodeId: string;
+  readonly generation: number;
+}
+
 export class RoleStage implements AsyncDisposable {
   readonly #folder: TempFolder = tempFolder();
   readonly #roles: RoleProcess[] = [];
@@ -74,6 +82,24 @@ export class RoleStage implements AsyncDisposable {
     const role = this.role(words, home, options.environment);
     const ready = await role.said("ready");
     return { role, home, ready, url: String(ready["url"]), port: Number(ready["port"]) };
+  }
+
+  /** `lemon node join` to a controller, until it says that it serves. */
+  async node(
+    controller: Pick<StartedController, "url">,
+    options: {
+      readonly name?: string;
+      readonly home?: string;
+      readonly words?: readonly string[];
+      readonly environment?: Environment;
+    } = {},
+  ): Promise<StartedNode> {
+    const { name = "worker", home = join(this.path, "node") } = options;
+    const words = ["--name", name, "--controller", controller.url, ...(options.words ?? [])];
+    const role = this.role(["node", "join", ...words], home, options.environment);
+    const joined = await role.said("joined");
+    const { nodeId, generation } = joined;
+    return { role, home, name, nodeId: String(nodeId), generation: Number(generation) };
   }
 
   /** A command of the CLI, to its end. */
@@ -117,6 +143,19 @@ export class RoleStage implements AsyncDisposable {
     }
     this.#folder[Symbol.dispose]();
   }
+}
+
+/** A run of `sh -c script`, with nothing on its stdin. */
+export function shellRun(nodeId: string, processId: string, script: string, cwd = ".") {
+  return {
+    nodeId,
+    processId,
+    cwd,
+    argv: ["/bin/sh", "-c", script],
+    stdinBase64: "",
+    timeoutMs: 60_000,
+    maxOutputBytes: 65_536,
+  };
 }
 
 /** The token that a controller keeps in its managed file. */
