@@ -76,7 +76,7 @@ export async function openHubParts(
     clock,
     log,
     onEvent: events.onLinkEvent,
-    isRenewing: (node) => caller.isHeld(node),
+    isRenewing: (node) => caller.isRenewing(node),
   });
   stack.defer(() => link.stop());
   const owned = stack.move();

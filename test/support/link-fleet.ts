@@ -38,8 +38,6 @@ export interface TestController extends AsyncDisposable {
   event(wanted: (event: LinkEvent) => boolean): Promise<LinkEvent>;
   /** Where leafs connect; a test's own proxy may stand before it. */
   readonly websocketUrl: string;
-  /** Resolves when the hub knows of nobody who takes the node's calls. */
-  silent(node: NodeKey): Promise<void>;
 }
 
 export async function startController(clock: Clock = systemClock): Promise<TestController> {
@@ -74,7 +72,7 @@ export async function startController(clock: Clock = systemClock): Promise<TestC
     recordsFolder: places.recordsFolder,
     clock,
     log: log.log,
-    isRenewing: (node) => caller.isHeld(node),
+    isRenewing: (node) => caller.isRenewing(node),
     onEvent(event) {
       events.push(event);
       if (event.type === "disconnected" && event.remaining === 0) {
@@ -109,14 +107,6 @@ export async function startController(clock: Clock = systemClock): Promise<TestC
     events,
     event,
     websocketUrl: `ws://127.0.0.1:${hub.child.ports.websocket}`,
-    async silent(node) {
-      for (let heard = true; heard; ) {
-        heard = await connection.request(callSubject(node), "", { timeout: 20 }).then(
-          () => true,
-          (error: unknown) => !(error instanceof errors.RequestError && error.isNoResponders()),
-        );
-      }
-    },
     async [Symbol.asyncDispose]() {
       requests.stop();
       caller.stop();
@@ -125,6 +115,16 @@ export async function startController(clock: Clock = systemClock): Promise<TestC
       folder[Symbol.dispose]();
     },
   };
+}
+
+/** Resolves when the hub knows of nobody who takes the node's calls. */
+export async function silent({ connection }: TestController, node: NodeKey): Promise<void> {
+  for (let heard = true; heard; ) {
+    heard = await connection.request(callSubject(node), "", { timeout: 20 }).then(
+      () => true,
+      (error: unknown) => !(error instanceof errors.RequestError && error.isNoResponders()),
+    );
+  }
 }
 
 export interface TestNode extends AsyncDisposable {

@@ -26,11 +26,11 @@ export interface RawLeaf {
   readonly closed: Promise<void>;
   readonly open: boolean;
   subscribe(subject: string, queue?: string): void;
-  publish(subject: string, payload?: string, reply?: string): void;
+  publish(subject: string, payload?: string | Uint8Array, reply?: string): void;
   /** With a NATS header block. */
   publishWithHeaders(subject: string, headers: string, payload: string): void;
   /** Any bytes at all. */
-  send(text: string): void;
+  send(bytes: string | Uint8Array): void;
   /** Resolves when the hub has handled everything sent before; rejects when it closes instead. */
   settled(): Promise<void>;
   /** Bytes that the line has not taken yet. */
@@ -96,10 +96,11 @@ class Leaf implements RawLeaf {
     this.send(queue === undefined ? `LS+ ${subject}\r\n` : `LS+ ${subject} ${queue} 1\r\n`);
   }
 
-  publish(subject: string, payload = "", reply?: string): void {
-    const size = Buffer.byteLength(payload);
+  publish(subject: string, payload: string | Uint8Array = "", reply?: string): void {
+    const bytes = Buffer.from(payload);
     const head = reply === undefined ? subject : `${subject} ${reply}`;
-    this.send(`LMSG ${head} ${size}\r\n${payload}\r\n`);
+    const line = Buffer.from(`LMSG ${head} ${bytes.length}\r\n`);
+    this.send(Buffer.concat([line, bytes, Buffer.from("\r\n")]));
   }
 
   publishWithHeaders(subject: string, headers: string, payload: string): void {
@@ -110,8 +111,8 @@ class Leaf implements RawLeaf {
     );
   }
 
-  send(text: string): void {
-    if (this.#open) this.#socket.send(Buffer.from(text), () => undefined);
+  send(bytes: string | Uint8Array): void {
+    if (this.#open) this.#socket.send(Buffer.from(bytes), () => undefined);
   }
 
   async settled(): Promise<void> {

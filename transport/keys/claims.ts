@@ -27,7 +27,7 @@ export type AccountKind = (typeof ACCOUNT_KINDS)[number];
  * minutes). A node that asks for answers where none ever come, 30,000 times a second, makes the hub hold
  * 0.7 kB for each of them until then.
  */
-export const ANSWER_WITHIN_MS = 5_000;
+const ANSWER_WITHIN_MS = 5_000;
 /** Position of the account's key in `node.<key>.…` and `ctl.<key>.…`, counted from 1. */
 const KEY_TOKEN = 2;
 const UNLIMITED = -1;

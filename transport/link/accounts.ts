@@ -17,7 +17,7 @@ import { type AccountKind, accountOf, saysSame } from "../keys/claims.ts";
 import type { SystemApi } from "./system-api.ts";
 
 /** No user JWT lives longer, so that a revocation may be forgotten some time after it. */
-export const LONGEST_JWT_MS = 24 * 60 * 60 * 1_000;
+const LONGEST_JWT_MS = 24 * 60 * 60 * 1_000;
 /** Generous: clocks of this very machine may have been set back meanwhile. */
 const FORGET_REVOCATION_MS = 7 * LONGEST_JWT_MS;
 /** Credentials of a local node never expire, but their keys never leave a process that has long ended. */

@@ -36,7 +36,7 @@ export interface HubLinkOptions {
   readonly log: Logger;
   /** Called for each event, in order; must not throw. A `shared` key is revoked by then. */
   readonly onEvent: (event: LinkEvent) => void;
-  /** Whether a node is renewing its link just now (`RpcCaller.isHeld`). */
+  /** Whether a node is renewing its link just now (`RpcCaller.isRenewing`). */
   readonly isRenewing: (node: NodeKey) => boolean;
 }
 

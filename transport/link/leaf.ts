@@ -18,10 +18,13 @@ import type { Clock } from "../../host/clock.ts";
 import { ensurePrivateDirectory, writeSecureFile } from "../../host/secure-file.ts";
 import { systemFailure } from "../../host/system-error.ts";
 import { LemonError } from "../../protocol/errors.ts";
+import type { Quiesce } from "../rpc/relink.ts";
 import { leafCount, readAdvisory } from "./system-api.ts";
 
 const FILES = ["a.creds", "b.creds"] as const;
 const LEAFZ_TIMEOUT_MS = 2_000;
+/** A server that does not answer is hung, or busy at its start: it is asked again, but not at once. */
+const LEAFZ_AGAIN_MS = 1_000;
 /** A reload takes some ms; a hub that is away at this very moment, half a second. */
 const RENEWAL_MS = 3_000;
 
@@ -49,16 +52,6 @@ export function leafRemoteUrl(controllerUrl: string, leafPath = ""): string {
     .map((part) => `/${part}`)
     .join("");
   return `${url.protocol}//${url.hostname}:${port}${prefix}`;
-}
-
-/** What a renewal holds still (`transport/rpc/relink.ts`). */
-export interface Quiesce {
-  /** Asks the controller to send nothing; resolves when all it sent before has arrived. */
-  pauseController(): Promise<void>;
-  /** Resolves when the controller has answered over the new link. */
-  resumeController(): Promise<void>;
-  holdAnswers(): void;
-  releaseAnswers(): void;
 }
 
 export interface LeafLinkOptions {
@@ -101,6 +94,8 @@ class Leaf implements LeafLink {
   #up = false;
   #following: NatsConnection | null = null;
   #checking: Promise<void> = Promise.resolve();
+  /** One renewal at a time. */
+  #renewing: Promise<void> = Promise.resolve();
 
   constructor(options: LeafLinkOptions) {
     this.#options = options;
@@ -116,7 +111,7 @@ class Leaf implements LeafLink {
 
   async install(jwt: string): Promise<void> {
     await ensurePrivateDirectory(this.#options.folder);
-    await this.#write(jwt);
+    await this.#write(this.#file, jwt);
   }
 
   async follow(system: NatsConnection, onChange: (up: boolean) => void): Promise<void> {
@@ -129,7 +124,10 @@ class Leaf implements LeafLink {
     };
     const check = (): void => {
       this.#checking = this.#checking.then(async () => {
-        if (this.#following === system) set(await hasLink(system));
+        if (this.#following !== system) return;
+        const up = await hasLink(system);
+        if (up !== null) set(up);
+        else if (!system.isClosed()) this.#options.clock.after(LEAFZ_AGAIN_MS, check);
       });
     };
     for (const kind of ["CONNECT", "DISCONNECT"]) {
@@ -157,9 +155,16 @@ class Leaf implements LeafLink {
     if (!this.#up) await this.#news("up", deadlineMs);
   }
 
-  async renew(jwt: string, reload: () => Promise<void>, quiesce: Quiesce): Promise<void> {
-    this.#file = this.#file === FILES[0] ? FILES[1] : FILES[0];
-    await this.#write(jwt);
+  renew(jwt: string, reload: () => Promise<void>, quiesce: Quiesce): Promise<void> {
+    const renewal = this.#renewing.then(() => this.#renew(jwt, reload, quiesce));
+    this.#renewing = renewal.catch(() => undefined);
+    return renewal;
+  }
+
+  async #renew(jwt: string, reload: () => Promise<void>, quiesce: Quiesce): Promise<void> {
+    const next = this.#file === FILES[0] ? FILES[1] : FILES[0];
+    await this.#write(next, jwt);
+    this.#file = next;
     // Answers first: what went out before the controller is asked has arrived when it answers.
     quiesce.holdAnswers();
     try {
@@ -184,9 +189,9 @@ class Leaf implements LeafLink {
     }
   }
 
-  async #write(jwt: string): Promise<void> {
+  async #write(file: string, jwt: string): Promise<void> {
     const credentials = fmtCreds(jwt, this.#options.key);
-    await writeSecureFile(this.credentialsFile, credentials);
+    await writeSecureFile(join(this.#options.folder, file), credentials);
     credentials.fill(0);
   }
 
@@ -211,14 +216,14 @@ class Leaf implements LeafLink {
   }
 }
 
-/** Whether the leaf says of itself that a link stands. A server that does not answer has none. */
-async function hasLink(system: NatsConnection): Promise<boolean> {
+/** Whether the leaf says of itself that a link stands; null when it says nothing. */
+async function hasLink(system: NatsConnection): Promise<boolean | null> {
   try {
     const answer = await system.request("$SYS.REQ.SERVER.PING.LEAFZ", "", {
       timeout: LEAFZ_TIMEOUT_MS,
     });
     return leafCount(answer.data) > 0;
   } catch {
-    return false;
+    return null;
   }
 }

@@ -54,6 +54,8 @@ export function createLeafProxy(options: LeafProxyOptions): LeafProxy {
   const pending = new Map<Duplex, AbortController>();
   const links = new Set<Duplex>();
   let closed = false;
+  /** Said once, until the hub takes a leaf again: how often it is tried is the leafs' doing. */
+  let hubFails = false;
 
   async function connect(node: Duplex, key: string): Promise<void> {
     const abandoned = new AbortController();
@@ -64,12 +66,13 @@ export function createLeafProxy(options: LeafProxyOptions): LeafProxy {
     const answer = await askHub({ hubWebsocket, key, clock, timeoutMs, signal: abandoned.signal });
     pending.delete(node);
     node.off("close", abandon);
-    if (typeof answer !== "number" && !node.destroyed) {
-      join(node, answer, key);
-    } else if (typeof answer !== "number") {
-      answer.hub.destroy();
+    if (typeof answer !== "number") {
+      hubFails = false;
+      if (node.destroyed) answer.hub.destroy();
+      else join(node, answer, key);
     } else if (!node.destroyed) {
-      log.warn({ status: answer }, "the hub took no leaf");
+      if (!hubFails) log.warn({ status: answer }, "the hub takes no leaf");
+      hubFails = true;
       refuse(node, answer);
     }
   }

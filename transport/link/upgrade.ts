@@ -9,7 +9,7 @@ import { createHash } from "node:crypto";
 import type { IncomingMessage } from "node:http";
 
 /** NATS appends this to a leaf remote's URL. */
-export const LEAF_PATH = "/leafnode";
+const LEAF_PATH = "/leafnode";
 
 const KEY = /^[A-Za-z0-9+/]{22}==$/;
 const ACCEPT_GUID = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";

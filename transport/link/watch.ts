@@ -14,6 +14,8 @@ import type { SystemConnection } from "./system-api.ts";
 
 /** How long a renewing link may be away before it counts as lost, in ms. */
 const RENEWAL_GRACE_MS = 3_000;
+/** Ends that no renewal explains (nats-server, server/client.go, ClosedState). */
+const CUT_BY_THE_HUB = /revoked|expired|authentication/i;
 /** A leaf that comes back before its dead link was noticed displaces it at once (1 ms was measured). */
 const SIDE_BY_SIDE_MS = 1_000;
 /**
@@ -95,7 +97,7 @@ export class LinkWatch {
     this.#sideBySide.get(seen.id)?.();
     this.#sideBySide.delete(seen.id);
     const alone = this.#of(connection.userKey).length === 0;
-    if (!alone || !this.#options.isRenewing(connection.account)) {
+    if (!alone || CUT_BY_THE_HUB.test(reason) || !this.#options.isRenewing(connection.account)) {
       this.#tellLoss(connection, reason);
       return;
     }

@@ -7,6 +7,7 @@
  */
 import { randomBytes } from "node:crypto";
 import { createCurve, createUser, type KeyPair } from "@nats-io/nkeys";
+import { newSigningKey } from "../keys/signing-key.ts";
 
 export interface WorkerLife {
   /** Name of the life's nats-server, on the hub and in its log. */
@@ -25,11 +26,11 @@ export interface WorkerLife {
 
 export function createWorkerLife(): WorkerLife {
   const pairs = {
-    link: createUser(),
+    link: newSigningKey(createUser),
     seal: createCurve(),
-    worker: createUser(),
-    store: createUser(),
-    system: createUser(),
+    worker: newSigningKey(createUser),
+    store: newSigningKey(createUser),
+    system: newSigningKey(createUser),
   };
   return {
     serverName: `n-${randomBytes(12).toString("hex")}`,

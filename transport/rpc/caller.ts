@@ -30,6 +30,8 @@ const RESEND_EVERY_MS = 5;
 const ON_LINK_MS = 10_000;
 /** How long a node may keep its calls waiting while it renews its link. */
 const HOLD_MS = 3_000;
+/** How long after that the news of its old link's end may still be on their way, over another connection. */
+const RENEWED_MS = 1_000;
 /** What a call is expected to bring back when its caller does not say. */
 const DEFAULT_ANSWER_BYTES = 64 * 1024;
 /** Subject, protocol line and bookkeeping of one message. */
@@ -63,7 +65,8 @@ export interface RpcCaller {
   /** Sends the node nothing until `resume`, at most for 3 s: it renews its link. */
   hold(node: NodeKey): void;
   resume(node: NodeKey): void;
-  isHeld(node: NodeKey): boolean;
+  /** Whether it renews its link, or did a moment ago: the end of the old one is no loss then. */
+  isRenewing(node: NodeKey): boolean;
   snapshot(): {
     readonly inFlight: number;
     readonly waiting: number;
@@ -139,6 +142,7 @@ class Caller implements RpcCaller {
   /** What the flow still counts, oldest first. */
   readonly #onLink = new Set<Flight>();
   readonly #holds = new Map<NodeKey, CancelTimer>();
+  readonly #renewed = new Map<NodeKey, CancelTimer>();
   #cancelSweep: CancelTimer | null = null;
   #connected = true;
   #stopped = false;
@@ -196,11 +200,15 @@ class Caller implements RpcCaller {
 
   resume(node: NodeKey): void {
     this.#holds.get(node)?.();
-    if (this.#holds.delete(node)) this.#flow.release(node);
+    if (!this.#holds.delete(node)) return;
+    this.#renewed.get(node)?.();
+    const forget = this.#clock.after(RENEWED_MS, () => this.#renewed.delete(node));
+    this.#renewed.set(node, forget);
+    this.#flow.release(node);
   }
 
-  isHeld(node: NodeKey): boolean {
-    return this.#holds.has(node);
+  isRenewing(node: NodeKey): boolean {
+    return this.#holds.has(node) || this.#renewed.has(node);
   }
 
   snapshot(): { inFlight: number; waiting: number; bytesOnLinks: number } {
@@ -214,8 +222,10 @@ class Caller implements RpcCaller {
   stop(): void {
     if (this.#stopped) return;
     this.#stopped = true;
-    for (const node of [...this.#holds.keys()]) this.resume(node);
     this.#settleAll();
+    for (const node of [...this.#holds.keys()]) this.resume(node);
+    for (const cancel of this.#renewed.values()) cancel();
+    this.#renewed.clear();
     this.#cancelSweep?.();
     if (!this.#connection.isClosed()) this.#replies.unsubscribe();
   }
@@ -257,11 +267,12 @@ class Caller implements RpcCaller {
   #answered(message: Msg): void {
     const flight = this.#flights.get(lastToken(message.subject));
     if (flight === undefined || flight.node !== senderOf(message.subject)) return;
+    // A call that is not on the link has nothing to be answered.
+    if (!flight.sent) return;
     if (message.data.length === 0 && message.headers?.code === 503) {
       this.#refused(flight);
       return;
     }
-    if (!flight.sent) return;
     try {
       this.#end(flight);
       flight.resolve(readAnswer(message.data, flight.mutation));

@@ -57,6 +57,13 @@ export function encodeFailed(error: unknown): Uint8Array {
   return encode([FAILED, toWire(error)]);
 }
 
+/** The answer, or in its place the failure that says that it does not fit the link. */
+export function fitting(answer: Uint8Array, maxPayload: number | undefined): Uint8Array {
+  return maxPayload === undefined || answer.length <= maxPayload
+    ? answer
+    : encodeFailed(new LemonError("response_too_large"));
+}
+
 /** The result, or the failure thrown. `mutation` says what an answer that is none has to mean. */
 export function readAnswer(bytes: Uint8Array, mutation: boolean): unknown {
   const value = decodeOr(bytes, () => invalidAnswer(mutation));

@@ -43,13 +43,18 @@ export interface QuiesceOptions {
   readonly clock: Clock;
 }
 
-/** The node's part: what `LeafLink.renew` holds still. */
-export function quiesce(options: QuiesceOptions): {
+/** What a renewal holds still. */
+export interface Quiesce {
+  /** Asks the controller to send nothing; resolves when all it sent before has arrived. */
   pauseController(): Promise<void>;
+  /** Resolves when the controller has answered over the new link; rejects with `node_offline` after 3 s. */
   resumeController(): Promise<void>;
   holdAnswers(): void;
   releaseAnswers(): void;
-} {
+}
+
+/** The node's part, for `LeafLink.renew`. */
+export function quiesce(options: QuiesceOptions): Quiesce {
   const { connection, nodeKey, server, clock } = options;
   const ask = (name: string, deadlineMs: number): Promise<unknown> =>
     requestController(connection, nodeKey, name, null, { deadlineMs, mutation: false });

@@ -12,7 +12,7 @@ import type { Logger } from "pino";
 import { LemonError } from "../../protocol/errors.ts";
 import type { NodeKey } from "../../protocol/ids.ts";
 import { decode, encode } from "./codec.ts";
-import { encodeDone, encodeFailed, readAnswer } from "./envelope.ts";
+import { encodeDone, encodeFailed, fitting, readAnswer } from "./envelope.ts";
 import { notSent, uncertain } from "./failure.ts";
 import { allRequests, isRequestName, requestSubject, senderOf } from "./subjects.ts";
 
@@ -41,6 +41,13 @@ export function serveNodeRequests(options: NodeRequestsOptions): NodeRequests {
   if (!Object.keys(handlers).every(isRequestName)) throw new LemonError("invalid_request");
   const running = new Map<NodeKey, number>();
   const refusal = encodeFailed(new LemonError("rate_limited"));
+  const answer = (message: Msg, bytes: Uint8Array): void => {
+    try {
+      message.respond(fitting(bytes, connection.info?.max_payload));
+    } catch {
+      // The connection is closed; the node's own deadline tells it.
+    }
+  };
 
   const run = async (handler: NodeRequestHandler, message: Msg): Promise<void> => {
     const from = senderOf(message.subject);
@@ -81,14 +88,6 @@ export function serveNodeRequests(options: NodeRequestsOptions): NodeRequests {
       for (const subscription of subscriptions) subscription.unsubscribe();
     },
   };
-}
-
-function answer(message: Msg, bytes: Uint8Array): void {
-  try {
-    message.respond(bytes);
-  } catch {
-    // The connection is closed; the node's own deadline tells it.
-  }
 }
 
 function decodeParams(bytes: Uint8Array): unknown {

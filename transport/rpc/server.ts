@@ -12,7 +12,8 @@ import type { Logger } from "pino";
 import type { Clock } from "../../host/clock.ts";
 import { LemonError } from "../../protocol/errors.ts";
 import type { NodeKey } from "../../protocol/ids.ts";
-import { decodeCall, encodeDone, encodeFailed } from "./envelope.ts";
+import { decodeCall, encodeDone, encodeFailed, fitting } from "./envelope.ts";
+import { notSent } from "./failure.ts";
 import { callSubject, controllerSubjects } from "./subjects.ts";
 
 /** Calls that may run at once. The controller bounds what it sends; this bounds what a fault could. */
@@ -97,10 +98,7 @@ class Server implements RpcServer {
     // A call without a way to answer it is none of the controller's.
     if (subject === undefined || !subject.startsWith(this.#replyPrefix)) return;
     if (this.#running.size >= MAX_RUNNING) {
-      this.#answer(
-        subject,
-        encodeFailed(new LemonError("unavailable", { mutationMayHaveApplied: false })),
-      );
+      this.#answer(subject, encodeFailed(notSent("unavailable")));
       return;
     }
     const work = this.#run(message.data, subject).finally(() => this.#running.delete(work));
@@ -136,13 +134,8 @@ class Server implements RpcServer {
 
   #publish(subject: string, answer: Uint8Array): void {
     const { connection, log } = this.#options;
-    const maxPayload = connection.info?.max_payload ?? Number.POSITIVE_INFINITY;
-    const fits = answer.length <= maxPayload;
     try {
-      connection.publish(
-        subject,
-        fits ? answer : encodeFailed(new LemonError("response_too_large")),
-      );
+      connection.publish(subject, fitting(answer, connection.info?.max_payload));
     } catch (error) {
       // The connection is closed: the caller learns from the link, not from us.
       log.warn(

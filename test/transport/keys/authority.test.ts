@@ -18,8 +18,8 @@ import { type Authority, openAuthority } from "../../../transport/keys/authority
 import { refusalOf } from "../../support/refusal.ts";
 import { type TempFolder, tempFolder } from "../../support/temp-folder.ts";
 
-const support = (name: string): string =>
-  fileURLToPath(new URL(`../../support/${name}`, import.meta.url));
+const KILL_AT = fileURLToPath(new URL("../../support/kill-at.ts", import.meta.url));
+const OPEN_AUTHORITY = fileURLToPath(new URL("../../support/open-authority.ts", import.meta.url));
 
 describe("the controller's keys", () => {
   let folder: TempFolder;
@@ -217,7 +217,7 @@ describe("the controller's keys", () => {
       const killed = await new Promise<boolean>((resolve) => {
         execFile(
           process.execPath,
-          ["--import", support("kill-at.ts"), support("open-authority.ts"), own.path],
+          ["--import", KILL_AT, OPEN_AUTHORITY, own.path],
           { env: { ...process.env, LEMON_KILL_AT: String(moment) } },
           (error) => resolve(error?.signal === "SIGKILL"),
         );

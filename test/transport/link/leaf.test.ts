@@ -10,6 +10,7 @@ import { createWorkerLife } from "../../../transport/link/worker-life.ts";
 import { FakeClock, settle } from "../../support/fake-clock.ts";
 import {
   joinNode,
+  silent,
   startController,
   type TestController,
   type TestNode,
@@ -231,8 +232,9 @@ describe("the node's side of the link", () => {
     });
 
     it("also after they ended: the file that it reads at each attempt heals it", async () => {
+      // In whole seconds: this is between one and two.
       await using node = await joinNode(controller, {
-        expiresInMs: 1_000,
+        expiresInMs: 2_000,
         handlers: { ping: () => "pong" },
       });
       await node.down();
@@ -264,7 +266,7 @@ describe("the node's side of the link", () => {
       expect(await call(node, "ping")).to.equal("pong");
       await node.connection.close();
       // The leaf takes its interest back a moment after its client has gone.
-      await controller.silent(node.key);
+      await silent(controller, node.key);
       expect(await refusalOf(() => call(node, "ping"))).to.include({
         code: "node_offline",
         mutationMayHaveApplied: false,

@@ -122,6 +122,11 @@ describe("the watch over links", () => {
       expect(events).to.deep.equal(["disconnected 1 0 Client Closed"]);
     });
 
+    it("tells at once what the hub itself has cut", () => {
+      watch.disconnected(link("1"), "Credentials Revoked");
+      expect(events).to.deep.equal(["disconnected 1 0 Credentials Revoked"]);
+    });
+
     it("lets no other key's link cover for it", async () => {
       watch.disconnected(link("1"), "Client Closed");
       watch.connected(link("2", { userKey: "U2", name: "n-2" }));

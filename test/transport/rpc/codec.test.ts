@@ -13,7 +13,8 @@ const plain = fc.letrec((tie) => ({
     fc.constant(null),
     fc.boolean(),
     fc.integer(),
-    fc.double({ noNaN: true }),
+    // A negative zero is a zero, as in JSON.
+    fc.double({ noNaN: true }).map((number) => number + 0),
     fc.maxSafeInteger(),
     fc.string({ unit: "grapheme" }),
     fc.uint8Array().map((bytes) => Buffer.from(bytes)),
