@@ -79,6 +79,11 @@ export class HubAccounts {
     return record !== undefined && !record.removed && record.kind !== "local-store";
   }
 
+  /** Whether it is reached as a leaf, from a machine of its own. */
+  isLeaf(key: NodeKey): boolean {
+    return this.#records.get(key)?.kind === "node";
+  }
+
   get keys(): NodeKey[] {
     return [...this.#records.values()].filter(({ removed }) => !removed).map(({ key }) => key);
   }

@@ -108,6 +108,7 @@ class Hub implements HubLink {
     this.#watch = new LinkWatch({
       clock: options.clock,
       isNode: (account): account is NodeKey => accounts.isNode(account),
+      isLeaf: (account) => accounts.isLeaf(account),
       isRenewing: options.isRenewing,
       emit: (event) => this.#emit(event),
       refresh: () => this.#inTurn(() => this.#reconcile()),

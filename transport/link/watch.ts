@@ -3,9 +3,10 @@
  * it. Fed by the hub's advisories and, after a start or a gap, by a list of what is connected.
  *
  * 1. A connection is told of at most once each way; after a gap the difference is told.
- * 2. Credentials belong to one server, which has one link. Two live server names under one user key, two
- *    links that stand side by side for longer than the hub takes to drop the older, or links that displace
- *    each other again and again, mean that somebody else holds them too.
+ * 2. A leaf's credentials belong to one server, which has one link. Two live server names under one user
+ *    key, two links that stand side by side on one server of the hub for longer than it takes to drop the
+ *    older, or links that displace each other there again and again, mean that somebody else holds them
+ *    too. (On another server of a cluster the older one may be a line that broke unnoticed.)
  * 3. A link that renews its credentials is not told as lost while it is away for the moment that takes.
  */
 import type { CancelTimer, Clock } from "../../host/clock.ts";
@@ -45,6 +46,8 @@ export interface LinkWatchOptions {
   readonly clock: Clock;
   /** Whether an account is a node's; connections of others are nobody's business here. */
   readonly isNode: (account: string) => account is NodeKey;
+  /** Whether its links are leafs, whose credentials lie on a disk elsewhere. */
+  readonly isLeaf: (account: NodeKey) => boolean;
   /** Whether this node said that it is about to renew its link. */
   readonly isRenewing: (account: NodeKey) => boolean;
   readonly emit: (event: LinkEvent) => void;
@@ -84,9 +87,9 @@ export class LinkWatch {
     this.#live.set(id, connection);
     this.#settleWithheld(userKey);
     this.#options.emit({ type: "connected", connection });
-    if (others.length === 0) return;
-    if (this.#isShared(connection, others)) this.#tellShared(connection);
-    else this.#lookAgain(connection);
+    if (others.length === 0 || !this.#options.isLeaf(account)) return;
+    if (others.some(({ name }) => name !== connection.name)) this.#tellShared(connection);
+    else if (this.#beside(connection)) this.#suspectLater(connection);
   }
 
   disconnected(seen: SystemConnection, reason: string): void {
@@ -149,6 +152,17 @@ export class LinkWatch {
     }
   }
 
+  /** Whether another link of the same key stands on the same server. */
+  #beside({ id, userKey }: LinkConnection): boolean {
+    const server = serverOf(id);
+    return this.#of(userKey).some((other) => other.id !== id && serverOf(other.id) === server);
+  }
+
+  #suspectLater(connection: LinkConnection): void {
+    if (this.#displacesOften(connection.userKey)) this.#tellShared(connection);
+    else this.#lookAgain(connection);
+  }
+
   #lookAgain(connection: LinkConnection): void {
     const { id } = connection;
     const cancel = this.#options.clock.after(SIDE_BY_SIDE_MS, () => {
@@ -160,7 +174,7 @@ export class LinkWatch {
 
   async #suspect(connection: LinkConnection): Promise<void> {
     const stillTwo = (): boolean =>
-      !this.#stopped && this.#live.has(connection.id) && this.#of(connection.userKey).length > 1;
+      !this.#stopped && this.#live.has(connection.id) && this.#beside(connection);
     if (!stillTwo()) return;
     try {
       await this.#options.refresh?.();
@@ -179,14 +193,13 @@ export class LinkWatch {
     this.#options.emit({ type: "shared", account, userKey });
   }
 
-  #isShared(connection: LinkConnection, others: readonly LinkConnection[]): boolean {
-    if (others.some(({ name }) => name !== connection.name)) return true;
+  #displacesOften(userKey: string): boolean {
     const nowMs = this.#options.clock.monotonicMs();
-    const recent = (this.#takeovers.get(connection.userKey) ?? []).filter(
+    const recent = (this.#takeovers.get(userKey) ?? []).filter(
       (atMs) => nowMs - atMs < TAKEOVER_WINDOW_MS,
     );
     recent.push(nowMs);
-    this.#takeovers.set(connection.userKey, recent);
+    this.#takeovers.set(userKey, recent);
     return recent.length >= TAKEOVERS;
   }
 
@@ -201,4 +214,9 @@ export class LinkWatch {
   #of(userKey: string): LinkConnection[] {
     return [...this.#live.values()].filter((connection) => connection.userKey === userKey);
   }
+}
+
+/** A connection's id begins with its server's (`SystemConnection.id`). */
+function serverOf(id: string): string {
+  return id.slice(0, id.indexOf(":"));
 }

@@ -123,6 +123,7 @@ export class FlowControl {
   }
 
   #pump(): void {
+    if (this.#waitingCalls === 0) return;
     const full = new Set<NodeKey>(this.#held);
     while (this.#waitingCalls > 0) {
       const next = this.#next(full);

@@ -49,14 +49,17 @@ export function serveNodeRequests(options: NodeRequestsOptions): NodeRequests {
     }
   };
 
-  const run = async (handler: NodeRequestHandler, message: Msg): Promise<void> => {
+  const take = (handler: NodeRequestHandler, message: Msg): void => {
     const from = senderOf(message.subject);
     const before = running.get(from) ?? 0;
     if (before >= MAX_RUNNING_PER_NODE) {
       answer(message, refusal);
-      return;
+    } else {
+      running.set(from, before + 1);
+      void run(handler, from, message);
     }
-    running.set(from, before + 1);
+  };
+  const run = async (handler: NodeRequestHandler, from: NodeKey, message: Msg): Promise<void> => {
     try {
       answer(message, encodeDone(await handler(from, decodeParams(message.data))));
     } catch (error) {
@@ -77,7 +80,7 @@ export function serveNodeRequests(options: NodeRequestsOptions): NodeRequests {
   const subscriptions = Object.entries(handlers).map(([name, handler]) =>
     connection.subscribe(allRequests(name), {
       callback: (error, message) => {
-        if (error === null) void run(handler, message);
+        if (error === null) take(handler, message);
       },
     }),
   );

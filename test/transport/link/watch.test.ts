@@ -5,6 +5,8 @@ import { type LinkEvent, LinkWatch } from "../../../transport/link/watch.ts";
 import { FakeClock } from "../../support/fake-clock.ts";
 
 const NODE = "A1" as NodeKey;
+/** The node in the controller's own process, which comes over plain connections. */
+const LOCAL = "A0" as NodeKey;
 
 describe("the watch over links", () => {
   let clock: FakeClock;
@@ -19,6 +21,7 @@ describe("the watch over links", () => {
     watch = new LinkWatch({
       clock,
       isNode: (account): account is NodeKey => account.startsWith("A"),
+      isLeaf: (account) => account !== LOCAL,
       isRenewing: () => renewing,
       emit: (event) => events.push(text(event)),
     });
@@ -31,12 +34,13 @@ describe("the watch over links", () => {
   function text(event: LinkEvent): string {
     if (event.type === "shared") return `shared ${event.account} ${event.userKey}`;
     const { connection } = event;
+    const id = connection.id.replace("S1:", "");
     const rest = event.type === "disconnected" ? ` ${event.remaining} ${event.reason}` : "";
-    return `${event.type} ${connection.id}${rest}`;
+    return `${event.type} ${id}${rest}`;
   }
 
   const link = (id: string, own: Partial<SystemConnection> = {}): SystemConnection => ({
-    id,
+    id: id.includes(":") ? id : `S1:${id}`,
     account: NODE,
     userKey: "U1",
     name: "n-1",
@@ -57,7 +61,7 @@ describe("the watch over links", () => {
     watch.connected(link("1"));
     watch.connected(link("2", { account: "A2", userKey: "U2" }));
     watch.disconnected(link("2"), "");
-    expect(watch.connections(NODE).map(({ id }) => id)).to.deep.equal(["1"]);
+    expect(watch.connections(NODE).map(({ id }) => id)).to.deep.equal(["S1:1"]);
     expect(watch.connections("A2" as NodeKey)).to.deep.equal([]);
   });
 
@@ -83,7 +87,7 @@ describe("the watch over links", () => {
         return [link("1"), link("9", { userKey: "U9" })];
       });
       expect(events).to.deep.equal(["disconnected 1 0 Client Closed", "connected 2"]);
-      expect(watch.connections(NODE).map(({ id }) => id)).to.deep.equal(["2"]);
+      expect(watch.connections(NODE).map(({ id }) => id)).to.deep.equal(["S1:2"]);
     });
 
     it("changes nothing when the list can not be had", async () => {
@@ -185,6 +189,28 @@ describe("the watch over links", () => {
       expect(events.filter((event) => event.startsWith("shared"))).to.deep.equal([]);
       displace(6);
       expect(events.at(-2)).to.equal("shared A1 U1");
+    });
+
+    it("accuses nobody of a leaf that comes back at another server of a cluster, however long the old link seems to stand", async () => {
+      watch.connected(link("1"));
+      for (let id = 1; id <= 6; id++) {
+        watch.connected(link(`S2:${id}`));
+        watch.disconnected(link(`S2:${id}`), "Client Closed");
+      }
+      watch.connected(link("S2:7"));
+      await clock.advance(60_000);
+      expect(events.filter((event) => event.startsWith("shared"))).to.deep.equal([]);
+    });
+
+    it("tells of a second name at any server, and of nothing for the node in the controller's own process", () => {
+      watch.connected(link("1"));
+      watch.connected(link("S2:1", { name: "n-thief" }));
+      expect(events.at(-1)).to.equal("shared A1 U1");
+      events.length = 0;
+      watch.connected(link("3", { account: LOCAL, userKey: "U0", name: "worker-link" }));
+      watch.connected(link("4", { account: LOCAL, userKey: "U0", name: "worker-other" }));
+      watch.connected(link("5", { account: LOCAL, userKey: "U0", name: "worker-link" }));
+      expect(events).to.deep.equal(["connected 3", "connected 4", "connected 5"]);
     });
 
     it("tells it once for a key", () => {
