@@ -26,6 +26,9 @@ const life = createWorkerLife();
 const say = (message: object): void => void process.send?.(message);
 const told = (): Promise<unknown> => new Promise((resolve) => process.once("message", resolve));
 
+const orphaned = (): never => process.exit(1);
+process.once("disconnect", orphaned);
+
 say({ linkKey: life.link.getPublicKey() });
 const welcome = (await told()) as PeerWelcome;
 if (role === "node") await beNode(welcome);
@@ -79,4 +82,5 @@ async function beFlood({ key, jwt, url }: PeerWelcome): Promise<void> {
   }
   raw.close();
 }
+process.off("disconnect", orphaned);
 process.disconnect();

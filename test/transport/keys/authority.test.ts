@@ -161,13 +161,16 @@ describe("the controller's keys", () => {
 
     it("in place of a file in which one bit of a seed is another, or two seeds have changed places", async () => {
       await open();
-      const stored = JSON.parse(readFileSync(at("keys/authority.json"), "utf8"));
+      const stored: Record<string, string> = JSON.parse(
+        readFileSync(at("keys/authority.json"), "utf8"),
+      );
+      const { operator = "", system = "" } = stored;
       const middle = 20;
-      const other = stored.operator[middle] === "A" ? "B" : "A";
-      const flipped = `${stored.operator.slice(0, middle)}${other}${stored.operator.slice(middle + 1)}`;
+      const other = operator[middle] === "A" ? "B" : "A";
+      const flipped = `${operator.slice(0, middle)}${other}${operator.slice(middle + 1)}`;
       for (const changed of [
         { ...stored, operator: flipped },
-        { ...stored, operator: stored.system, system: stored.operator },
+        { ...stored, operator: system, system: operator },
         { ...stored, systemUser: 7 },
       ]) {
         writeFileSync(at("keys/authority.json"), JSON.stringify(changed));

@@ -84,9 +84,9 @@ describe("the controller's side of the node link", () => {
       const node = await controller.link.provision();
       const file = join(controller.folder, "accounts", `${node}.json`);
       expect(statSync(file).mode & 0o777).to.equal(0o600);
-      const record = JSON.parse(readFileSync(file, "utf8"));
+      const record: Record<string, unknown> = JSON.parse(readFileSync(file, "utf8"));
       expect(record).to.have.all.keys("version", "key", "kind", "seed", "revocations", "removed");
-      expect(record.seed).to.match(/^SA/);
+      expect(record["seed"]).to.match(/^SA/);
       expect(readFileSync(file, "utf8").match(/"S[A-Z2-7]{57}"/g)).to.have.length(1);
     });
 
