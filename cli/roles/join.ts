@@ -229,8 +229,8 @@ function configOf(
 
 /**
  * Where the leaf connects as long as this life lasts: below the controller's own URL, unless its hub is
- * somebody else's NATS system. Errors: `invalid_request`; `forbidden` when what crosses the network could
- * be read there.
+ * somebody else's NATS system. Errors: `invalid_request`, also when what crosses the network could be
+ * read there.
  */
 function leafUrlOf(
   { leafPath, leafUrl }: LinkOpening,
@@ -239,7 +239,7 @@ function leafUrlOf(
   if (leafUrl === null || leafUrl === undefined) return [leafRemoteUrl(controller, leafPath)];
   const { urls, readable } = leafUrls("the controller's --nats-leaf-url", leafUrl);
   if (!readable || allowInsecureController) return urls;
-  throw new LemonError("forbidden", {
+  throw new LemonError("invalid_request", {
     message:
       "The controller's NATS takes nodes without TLS, so data would cross the network readable; have it offer tls:// or wss://, or pass --allow-insecure-controller on a network that is encrypted by other means",
   });
