@@ -42,6 +42,9 @@ export function work(bucket = "work"): ReceiptKind<WorkState> {
 export type WorkStore = OpenReceiptStore<WorkState>;
 export type WorkStoreOptions = Partial<ReceiptStoreOptions<WorkState>>;
 
+/** A disk that others keep busy may hold up a sync for seconds: no test is to mistake that for a failure. */
+const PATIENCE = { putMs: 15_000, readMs: 15_000, readBackMs: 15_000 };
+
 /** A node's server, its two connections, and the folder of the store's own files. */
 export interface Bench extends AsyncDisposable {
   readonly server: TestNodeServer;
@@ -84,6 +87,7 @@ export async function bench(server?: TestNodeServer, directory?: string): Promis
         clock: systemClock,
         log: pino({ enabled: false }),
         ...options,
+        timeouts: { ...PATIENCE, ...options.timeouts },
       });
       stores.add(store);
       return store;

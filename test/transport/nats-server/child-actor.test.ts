@@ -157,7 +157,12 @@ describe("the nats-server actor", () => {
 
   /** The server of the actor's next life. Every refused ask is answered at once, and each waits for a turn. */
   async function nextServer(actor: ActorRef<NatsServerMessages>): Promise<NatsServer> {
+    let ended = false;
+    void system.ended.then(() => {
+      ended = true;
+    });
     for (;;) {
+      if (ended) throw new Error("the system has ended");
       try {
         return await actor.ask("current", null, ASK);
       } catch {

@@ -46,13 +46,14 @@ describe("a receipt store whose answers are lost", () => {
   async function onBentTime(options: WorkStoreOptions = {}): Promise<FakeClock> {
     await store.close();
     const clock = new FakeClock();
-    store = await open({ clock, ...options });
+    const timeouts = { putMs: 3_000, readMs: 2_000, readBackMs: 2_000 };
+    store = await open({ clock, timeouts, ...options });
     return clock;
   }
 
   /**
-   * Lets time pass until the promise is settled: by steps so small that a real server answers long
-   * before one of our timeouts is up.
+   * Lets time pass until the promise is settled: by steps so small, a real round trip each, that the
+   * server answers long before one of our timeouts is up.
    */
   async function inTime<T>(clock: FakeClock, promise: Promise<T>): Promise<T> {
     let settled = false;
@@ -60,7 +61,10 @@ describe("a receipt store whose answers are lost", () => {
       settled = true;
     };
     promise.then(settle, settle);
-    while (!settled) await clock.advance(10);
+    while (!settled && store.condition !== "closed") {
+      await clock.advance(10);
+      await ground.connection.flush();
+    }
     return promise;
   }
 
@@ -217,7 +221,7 @@ describe("a receipt store whose answers are lost", () => {
     await ground.server.freeze();
     const end = store.advance(receipt, done);
     await proxy.heard();
-    while (replaced.length === 0) await clock.advance(100);
+    while (replaced.length === 0 && store.condition !== "closed") await clock.advance(100);
     await reaches("serving");
     expect(replaced).to.deep.equal([before]);
     expect((await inTime(clock, end)).state).to.deep.equal(done);
