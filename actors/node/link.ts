@@ -13,3 +13,6 @@ export type LinkAccounts = Pick<
 
 /** Calls over the links. */
 export type LinkCalls = Pick<RpcCaller, "call" | "settleNode">;
+
+/** Whether the hub could issue to this key, and cut it again. */
+export { isUserKey } from "../../transport/keys/account-records.ts";

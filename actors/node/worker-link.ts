@@ -7,6 +7,7 @@
  * 2. Every step may be repeated: a lost answer, a crash between two steps, a hub that is away.
  * 3. What became current, retired or cut off in the record takes effect here once, however the record
  *    came to say so: `reconcile`. A `/ws` session that ends by it is told why (`NODE_CLOSE`).
+ * 4. A failure after the record was changed says that the change may stand.
  */
 import type { Clock } from "../../host/clock.ts";
 import { LemonError } from "../../protocol/errors.ts";
@@ -14,7 +15,7 @@ import type { ConnectionId, NodeId, NodeKey } from "../../protocol/ids.ts";
 import { NODE_CLOSE } from "../../protocol/methods/enrolment.ts";
 import type { ActorRef } from "../../supervision/actor.ts";
 import type { Directory } from "./directory.ts";
-import type { LinkAccounts } from "./link.ts";
+import { isUserKey, type LinkAccounts } from "./link.ts";
 import { admitLife, type NodeRecord, type Opening } from "./record.ts";
 import type { RegistryProtocol } from "./registry.ts";
 import { type Secrets, sha256 } from "./secrets.ts";
@@ -69,10 +70,15 @@ export class WorkerLink {
     this.#options = options;
   }
 
-  /** Errors: `node_not_found`, `node_revoked`, `node_superseded`, `unavailable` and those of documents. */
+  /** Errors: `invalid_params`, `node_not_found`, `node_revoked`, `node_superseded`, `unavailable` and those of documents. */
   async open(opening: Opening, session: WorkerSession | null): Promise<OpenedLink> {
     const { registry, directory, secrets, clock, nodeId } = this.#options;
     const before = directory.byId(nodeId);
+    if (!isUserKey(opening.linkKey)) {
+      throw new LemonError("invalid_params", {
+        message: "Invalid params: linkKey: must be a public user nkey",
+      });
+    }
     admitLife(before, opening.linkKey, session?.sessionGeneration ?? null);
     await this.cutRetired();
     const nodeKey = await this.#account(before);
@@ -91,14 +97,17 @@ export class WorkerLink {
     );
     this.reconcile(session);
     this.#adopt(session);
-    await this.cutRetired();
     const expiresInMs = record.local ? null : LINK_TTL_MS;
     const issuedAtMs = clock.nowMs();
     const issued = record.sessions.at(-1);
+    const linkJwt = await completing(async () => {
+      await this.cutRetired();
+      return await this.#credentials(nodeKey, opening.linkKey, expiresInMs);
+    });
     return {
       record,
       nodeKey,
-      linkJwt: await this.#credentials(nodeKey, opening.linkKey, expiresInMs),
+      linkJwt,
       linkExpiresAtMs: expiresInMs === null ? null : issuedAtMs + expiresInMs,
       session:
         token === null || issued === undefined ? null : { token, expiresAtMs: issued.expiresAtMs },
@@ -110,7 +119,7 @@ export class WorkerLink {
     const { registry, nodeId } = this.#options;
     const record = await registry.ask("revoke", { nodeId }, REGISTRY_DEADLINE);
     this.reconcile();
-    await this.cutRetired();
+    await completing(() => this.cutRetired());
     return record;
   }
 
@@ -119,10 +128,12 @@ export class WorkerLink {
     const { registry, accounts, nodeId } = this.#options;
     const record = await registry.ask("beginRemoval", { nodeId }, REGISTRY_DEADLINE);
     this.reconcile();
-    for (const account of [record.nodeKey, record.storeKey]) {
-      if (account !== null) await accounts.remove(account);
-    }
-    await registry.ask("finishRemoval", { nodeId }, REGISTRY_DEADLINE);
+    await completing(async () => {
+      for (const account of [record.nodeKey, record.storeKey]) {
+        if (account !== null) await accounts.remove(account);
+      }
+      await registry.ask("finishRemoval", { nodeId }, REGISTRY_DEADLINE);
+    });
   }
 
   /** Somebody else holds the credentials of this life: it is over. */
@@ -216,5 +227,17 @@ export class WorkerLink {
     const session = this.#session;
     this.#session = null;
     session?.close(code, reason);
+  }
+}
+
+/** What follows a change of the record: its failure is no refusal, since the change stands. */
+async function completing<T>(work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    if (!(error instanceof LemonError)) throw error;
+    const { code, message, wire, retrySafe, details } = error;
+    const known = { message, wire, retrySafe, details, mutationMayHaveApplied: true };
+    throw new LemonError(code, { ...known, cause: error });
   }
 }

@@ -1,5 +1,6 @@
 /** Proves sessions and worker lives: who may serve a node, how one takes over from another, what a lost answer costs. */
 import { expect } from "chai";
+import { LemonError } from "../../../protocol/errors.ts";
 import type { NodeId, NodeKey } from "../../../protocol/ids.ts";
 import {
   NodesRoom,
@@ -190,6 +191,16 @@ describe("a worker life", () => {
     ]) {
       expect((await refusalOf(() => open(session, changed))).code).to.equal("invalid_params");
     }
+  });
+
+  it("that shows a key the hub could neither sign nor cut is refused before it ends anything", async () => {
+    const { session, nodeId, nodeKey, opening: life } = await room.online("worker-1");
+    const shown = opening({ linkKey: `U${"A".repeat(55)}` });
+    const refusal = await refusalOf(() => open(session, shown));
+    expect(refusal).to.include({ code: "invalid_params", mutationMayHaveApplied: false });
+    expect(room.link.holders(nodeKey)).to.deep.equal(new Set([life.linkKey]));
+    expect((await describeNode(nodeId)).status).to.equal("online");
+    expect((await open(session, life)).generation).to.equal(1);
   });
 
   it("takes over from the one before: next generation, the old key cut before the new one is signed", async () => {
@@ -420,6 +431,34 @@ describe("a worker life", () => {
       room = await room.restart();
       await room.clock.advance(0);
       expect(room.link.holders(nodeKey)).to.deep.equal(new Set());
+    });
+
+    it("says that a change may stand which its keeper could not write down", async () => {
+      const { nodeId, nodeKey, session } = await room.online("worker-1");
+      const { methods } = room.nodes;
+      const { revoke, remove } = room.link;
+      const full = () => Promise.reject(new LemonError("no_space"));
+      const uncertain = { code: "no_space", retrySafe: true, mutationMayHaveApplied: true };
+      const life = opening();
+      room.link.revoke = full;
+      expect(await refusalOf(() => open(session, life))).to.include(uncertain);
+      room.link.revoke = revoke;
+      expect((await open(session, life)).generation).to.equal(2);
+
+      room.link.revoke = full;
+      const cutOff = () => methods["node.revoke"]({ nodeId }, operator());
+      expect(await refusalOf(cutOff)).to.include(uncertain);
+      expect((await describeNode(nodeId)).metadata["revoked"]).to.equal(true);
+      room.link.revoke = revoke;
+      await cutOff();
+      expect(room.link.holders(nodeKey)).to.deep.equal(new Set());
+
+      room.link.remove = full;
+      const forget = () => methods["node.remove"]({ nodeId }, operator());
+      expect(await refusalOf(forget)).to.include(uncertain);
+      room.link.remove = remove;
+      await forget();
+      expect(room.link.accounts.has(nodeKey)).to.equal(false);
     });
 
     it("is removed from sight, and the removal is completed by a repeat or the next start", async () => {
