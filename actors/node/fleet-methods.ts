@@ -7,7 +7,7 @@ import type { MethodHandlers } from "../session/handler.ts";
 import type { Directory } from "./directory.ts";
 import type { Fleet } from "./fleet.ts";
 import type { LiveNode } from "./node.ts";
-import type { NodeRecord } from "./record.ts";
+import { type NodeRecord, refuseLocal } from "./record.ts";
 import { redacted, redactedMap } from "./redaction.ts";
 import type { RegistryProtocol } from "./registry.ts";
 
@@ -68,17 +68,18 @@ export function fleetMethods(options: FleetMethodsOptions): MethodHandlers<Fleet
     },
 
     "node.revoke": async ({ nodeId: selector }) => {
-      const { nodeId } = directory.resolve(selector);
-      await fleet.revoke(nodeId);
-      return { nodeId, revoked: true };
+      const record = directory.resolve(selector);
+      refuseLocal(record);
+      await fleet.revoke(record.nodeId);
+      return { nodeId: record.nodeId, revoked: true };
     },
 
     "node.remove": async ({ nodeId: selector }) => {
       // A removal that did not get to its end is no node any more, and is completed by its id.
-      const unfinished = directory.known(selector);
-      const { nodeId } = unfinished ?? directory.resolve(selector);
-      await fleet.remove(nodeId);
-      return { nodeId, removed: true };
+      const record = directory.known(selector) ?? directory.resolve(selector);
+      refuseLocal(record);
+      await fleet.remove(record.nodeId);
+      return { nodeId: record.nodeId, removed: true };
     },
 
     "node.host.info": async ({ nodeId: selector }, caller) => {

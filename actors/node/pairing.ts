@@ -13,7 +13,7 @@ import type { ParamsOf } from "../../protocol/methods.ts";
 import type { ActorRef, ActorSpec, Handlers } from "../../supervision/actor.ts";
 import type { Directory } from "./directory.ts";
 import { type Entry, PairingBook, type PairingRequest } from "./pairing-book.ts";
-import { isUnclaimed, type NodeRecord } from "./record.ts";
+import { isUnclaimed, type NodeRecord, refuseLocal } from "./record.ts";
 import type { RegistryProtocol } from "./registry.ts";
 import { type Secrets, sameHash, sha256 } from "./secrets.ts";
 
@@ -34,7 +34,7 @@ interface Approval {
 export type PairingProtocol = {
   /**
    * Errors: `node_name_in_use`; `rate_limited`; for a node that comes back also `node_not_found`,
-   * `node_revoked`, `forbidden` (a wrong recovery token).
+   * `node_revoked`, `forbidden` (a wrong recovery token), `conflict` (the local node).
    */
   request: (ask: ParamsOf<"node.pair.request">) => PairingRequest;
   /** Those that wait, oldest first. */
@@ -101,6 +101,7 @@ function handlers(
   /** A machine that was here before. Its name and type stay; `node.rename` gives another name. */
   const requestAgain = (ask: ParamsOf<"node.pair.request">, nodeId: string): Entry => {
     const record = paired(nodeId);
+    refuseLocal(record);
     const { name: nodeName, type: nodeType } = record;
     const asked = { nodeType, nodeName, capabilities: ask.capabilities ?? record.capabilities };
     if (ask.repair === true) return book.open(asked, { kind: "repair" }, record.nodeId);

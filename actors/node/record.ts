@@ -140,6 +140,15 @@ export interface IssuedToken {
   readonly issuedAtMs: number;
 }
 
+/** The node in the controller's own process, and its receipts, come and go with the controller alone. */
+export function refuseLocal({ local }: NodeRecord): void {
+  if (!local) return;
+  throw new LemonError("conflict", {
+    message:
+      "The local node is a part of its controller: it can not be revoked, removed or recovered; ending `lemon up` takes it out of service",
+  });
+}
+
 /** A joined machine's first token: valid at once, and every older token is not. */
 export function sessionBegun(record: NodeRecord, token: IssuedToken): NodeRecord {
   const issued = tokenIssued(record, token);

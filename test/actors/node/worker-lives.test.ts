@@ -572,6 +572,24 @@ describe("the local node", () => {
     expect(refusal.code).to.equal("node_name_in_use");
   });
 
+  it("is nobody's to cut off or to take over: it ends with the controller, and its receipts stay", async () => {
+    const { nodeId } = await room.nodes.enrolLocal({ name: "local" });
+    const shown = opening();
+    const life = { ...shown, storeId: null, storeSequence: null };
+    await room.nodes.openLocal(nodeId, life);
+    const { methods } = room.nodes;
+    for (const attempt of [
+      () => methods["node.revoke"]({ nodeId: "local" }, operator()),
+      () => methods["node.remove"]({ nodeId }, operator()),
+      () => room.pair("local", { nodeId, repair: true }),
+      () => room.pair("local", { nodeId, recoveryToken: "x" }),
+    ]) {
+      const refusal = await refusalOf(attempt);
+      expect(refusal).to.include({ code: "conflict", mutationMayHaveApplied: false });
+    }
+    expect((await room.nodes.openLocal(nodeId, life)).record.generation).to.equal(1);
+  });
+
   it("has two accounts, credentials without end, and no session", async () => {
     const { nodeId } = await room.nodes.enrolLocal({ name: "local" });
     const life = { storeId: null, storeSequence: null, ...opening() };
