@@ -158,11 +158,11 @@ interface Vetted {
 async function vet(controller: NatsConnection, api: SystemApi | null, keys: Keys): Promise<Vetted> {
   const { missing, signer } = keys;
   if (api === null) {
-    const peers = controller.info?.cluster === undefined ? 1 : knownServers(controller);
+    const servers = [serverOf(controller)];
     return {
       accountLacks: missing,
-      nodeLacks: lacksOfServers([serverOf(controller)]),
-      replicas: Math.min(WANTED_REPLICAS, peers),
+      nodeLacks: lacksOfServers(servers),
+      replicas: replicasOn(servers),
     };
   }
   const servers = await systemServers(api, "--nats-sys-creds");
@@ -174,7 +174,7 @@ async function vet(controller: NatsConnection, api: SystemApi | null, keys: Keys
   return {
     accountLacks: [...missing, ...ofAuthority],
     nodeLacks: [...ofAccount, ...lacksOfServers(servers)],
-    replicas: Math.min(WANTED_REPLICAS, await api.jetStreamPeers()),
+    replicas: replicasOn(servers),
   };
 }
 
@@ -212,17 +212,20 @@ async function connect(
   }
 }
 
+/** The server that answers, as it describes itself to everybody. */
 function serverOf({ info }: NatsConnection): SystemServer {
   return {
     name: info?.server_name ?? "",
     version: info?.version ?? "",
     maxPayloadBytes: info?.max_payload ?? 0,
+    // As many as it names; that they all have JetStream is likely, not known.
+    jetStreamPeers: info?.cluster === undefined ? 1 : (info.connect_urls?.length ?? 1),
   };
 }
 
-/** As far as servers name each other to clients. */
-function knownServers({ info }: NatsConnection): number {
-  return Math.max(1, info?.connect_urls?.length ?? 1);
+function replicasOn(servers: readonly SystemServer[]): number {
+  const peers = Math.max(...servers.map(({ jetStreamPeers }) => jetStreamPeers));
+  return Math.min(WANTED_REPLICAS, peers);
 }
 
 /** What the system does to the controller's connection later on. */

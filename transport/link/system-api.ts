@@ -29,6 +29,8 @@ export interface SystemServer {
   readonly name: string;
   readonly version: string;
   readonly maxPayloadBytes: number;
+  /** How many servers keep JetStream's data between them, as far as this one knows; 1 outside a cluster. */
+  readonly jetStreamPeers: number;
 }
 
 /** Why the hub takes no order to delete accounts: nobody there keeps accounts, it is switched off, or not for this key. */
@@ -37,8 +39,6 @@ export type OrderFault = "no_resolver" | "no_deletion" | "not_trusted";
 export interface SystemApi {
   /** Every server that answers. Errors: `unavailable`, also for a connection that is not the system account's. */
   servers(): Promise<SystemServer[]>;
-  /** How many servers keep JetStream's data between them; 1 outside a cluster. */
-  jetStreamPeers(): Promise<number>;
   /** What the hub would say to the signed order in `jwt`; one that names no account changes nothing. */
   orderFault(jwt: string): Promise<OrderFault | null>;
   /** Hands the hub an account's claims, new or changed. */
@@ -56,8 +56,21 @@ export function systemApi(system: NatsConnection): SystemApi {
   const request = async (subject: string, payload: string): Promise<Uint8Array> =>
     (await line.request(subject, payload, REQUEST_TIMEOUT_MS)).data;
 
-  /** What every server answers: the one there is, or those of a cluster that do. At least one. */
-  const askAll = async (subject: string, payload: string): Promise<unknown[]> => {
+  /**
+   * How many servers answered the last time that all of them were listed. One that joined since is told
+   * of everything too, but nobody waits for it.
+   */
+  let known = Number.POSITIVE_INFINITY;
+
+  /**
+   * What every server answers: the one there is, or those of a cluster that do. At least one. How many
+   * there are nobody says, so their end is a pause, unless `enough` have answered.
+   */
+  const askAll = async (
+    subject: string,
+    payload: string,
+    enough = Number.POSITIVE_INFINITY,
+  ): Promise<unknown[]> => {
     const { info } = system;
     if (info === undefined) throw new LemonError("unavailable");
     if (info.cluster === undefined) return [parse(await request(subject, payload))];
@@ -66,17 +79,19 @@ export function systemApi(system: NatsConnection): SystemApi {
       const strategy = { strategy: "stall", maxWait: CLUSTER_MAX_WAIT_MS } as const;
       for await (const answer of await system.requestMany(subject, payload, strategy)) {
         answers.push(parse(answer.data));
+        if (answers.length >= enough) return answers;
       }
     } catch (cause) {
       throw cause instanceof LemonError ? cause : new LemonError("unavailable", { cause });
     }
     if (answers.length === 0) throw new LemonError("unavailable");
+    if (enough === Number.POSITIVE_INFINITY) known = answers.length;
     return answers;
   };
 
   /** Done when every server has done it: a node's leaf may be at any of them. */
   const order = async (subject: string, jwt: string): Promise<void> => {
-    const answers = await askAll(subject, jwt);
+    const answers = await askAll(subject, jwt, known);
     if (!answers.every((answer) => member(member(answer, "data"), "code") === 200)) {
       throw new LemonError("unavailable");
     }
@@ -107,18 +122,10 @@ export function systemApi(system: NatsConnection): SystemApi {
       return answers.map(readServer);
     },
 
-    async jetStreamPeers() {
-      const answers = await askAll("$SYS.REQ.SERVER.PING.JSZ", "");
-      const sizes = answers.map((answer) =>
-        member(member(member(answer, "data"), "meta_cluster"), "cluster_size"),
-      );
-      return Math.max(1, ...sizes.filter((size) => typeof size === "number"));
-    },
-
     async orderFault(jwt) {
       let answers: unknown[];
       try {
-        answers = await askAll("$SYS.REQ.CLAIMS.DELETE", jwt);
+        answers = await askAll("$SYS.REQ.CLAIMS.DELETE", jwt, known);
       } catch (failure) {
         if (isNobodyThere(failure)) return "no_resolver";
         throw failure;
@@ -228,12 +235,15 @@ function readConnection(
 
 function readServer(answer: unknown): SystemServer {
   const server = member(answer, "server");
-  const maxPayloadBytes = member(member(answer, "data"), "max_payload");
+  const data = member(answer, "data");
+  const maxPayloadBytes = member(data, "max_payload");
   if (typeof maxPayloadBytes !== "number") throw new LemonError("unavailable");
+  const peers = member(member(member(data, "jetstream"), "meta"), "cluster_size");
   return {
     name: string(member(server, "name")),
     version: string(member(server, "ver")),
     maxPayloadBytes,
+    jetStreamPeers: typeof peers === "number" ? peers : 1,
   };
 }
 

@@ -95,6 +95,7 @@ describe("what somebody else's NATS has to have for nodes", () => {
       name: `s${index}`,
       version,
       maxPayloadBytes: 0,
+      jetStreamPeers: 1,
     }));
     refuseOldServers(servers.slice(0, 2));
     const refused = await refusalOf(() => refuseOldServers(servers));
@@ -102,14 +103,14 @@ describe("what somebody else's NATS has to have for nodes", () => {
       "nats_server_too_old",
       "The NATS server s2 runs 2.12.6; lemon needs at least 2.12.7 on every server",
     ]);
-    const unknown = { name: "", version: "", maxPayloadBytes: 0 };
+    const unknown = { name: "", version: "", maxPayloadBytes: 0, jetStreamPeers: 1 };
     expect((await refusalOf(() => refuseOldServers([unknown]))).code).to.equal(
       "nats_server_too_old",
     );
   });
 
   it("is room for 8 MiB in one message", () => {
-    const server = { name: "s1", version: "2.15.0" };
+    const server = { name: "s1", version: "2.15.0", jetStreamPeers: 1 };
     expect(lacksOfServers([{ ...server, maxPayloadBytes: 8_388_608 }])).to.deep.equal([]);
     expect(lacksOfServers([{ ...server, maxPayloadBytes: 8_388_607 }])).to.deep.equal([
       "the NATS server s1 has max_payload 8388607, and nodes need 8388608",
@@ -133,7 +134,7 @@ describe("what somebody else's NATS has to have for nodes", () => {
       expect(await lacksOfAccount(api, operator.controllerAccount)).to.deep.equal([]);
       expect(await lacksOfAuthority(api, signerOf(operator), KEY_FLAG)).to.deep.equal([]);
       expect(lacksOfServers(await systemServers(api, "--nats-sys-creds"))).to.deep.equal([]);
-      expect(await api.jetStreamPeers()).to.equal(1);
+      expect((await api.servers()).map(({ jetStreamPeers }) => jetStreamPeers)).to.deep.equal([1]);
       expect(await api.accountClaims(operator.controllerAccount)).not.to.equal(null);
       expect(await api.accountClaims(operator.systemAccount)).not.to.equal(null);
     });
@@ -360,10 +361,9 @@ describe("the link to nodes through a cluster", () => {
   }
 
   it("knows each of its servers, and how many keep JetStream's data", async () => {
-    const api = systemApi(system);
-    const names = (await api.servers()).map(({ name }) => name).sort();
-    expect(names).to.deep.equal(["s0", "s1", "s2"]);
-    expect(await api.jetStreamPeers()).to.equal(3);
+    const servers = await systemApi(system).servers();
+    expect(servers.map(({ name }) => name).sort()).to.deep.equal(["s0", "s1", "s2"]);
+    expect(servers.map(({ jetStreamPeers }) => jetStreamPeers)).to.deep.equal([3, 3, 3]);
   });
 
   it("sees connections at every server", async () => {
