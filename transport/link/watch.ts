@@ -88,8 +88,12 @@ export class LinkWatch {
     this.#settleWithheld(userKey);
     this.#options.emit({ type: "connected", connection });
     if (others.length === 0 || !this.#options.isLeaf(account)) return;
-    if (others.some(({ name }) => name !== connection.name)) this.#tellShared(connection);
-    else if (this.#beside(connection)) this.#suspectLater(connection);
+    const stranger = others.some(({ name }) => name !== connection.name);
+    if (stranger || (this.#isBeside(connection) && this.#displacesOften(userKey))) {
+      this.#tellShared(connection);
+    } else {
+      this.#lookAgain(connection);
+    }
   }
 
   disconnected(seen: SystemConnection, reason: string): void {
@@ -153,14 +157,9 @@ export class LinkWatch {
   }
 
   /** Whether another link of the same key stands on the same server. */
-  #beside({ id, userKey }: LinkConnection): boolean {
+  #isBeside({ id, userKey }: LinkConnection): boolean {
     const server = serverOf(id);
     return this.#of(userKey).some((other) => other.id !== id && serverOf(other.id) === server);
-  }
-
-  #suspectLater(connection: LinkConnection): void {
-    if (this.#displacesOften(connection.userKey)) this.#tellShared(connection);
-    else this.#lookAgain(connection);
   }
 
   #lookAgain(connection: LinkConnection): void {
@@ -174,7 +173,7 @@ export class LinkWatch {
 
   async #suspect(connection: LinkConnection): Promise<void> {
     const stillTwo = (): boolean =>
-      !this.#stopped && this.#live.has(connection.id) && this.#beside(connection);
+      !this.#stopped && this.#live.has(connection.id) && this.#of(connection.userKey).length > 1;
     if (!stillTwo()) return;
     try {
       await this.#options.refresh?.();
@@ -183,7 +182,7 @@ export class LinkWatch {
       if (stillTwo()) this.#lookAgain(connection);
       return;
     }
-    if (stillTwo()) this.#tellShared(connection);
+    if (stillTwo() && this.#isBeside(connection)) this.#tellShared(connection);
   }
 
   /** Once for a key: it is revoked for good. */
