@@ -84,7 +84,8 @@ export class CallTable {
       entry.reject(unreadableAnswer(entry.call));
       return;
     }
-    entry.resolve(result);
+    if (isAbout(entry.call, result)) entry.resolve(result);
+    else entry.reject(unreadableAnswer(entry.call));
   }
 
   #fail(id: string, error: (call: FailedCall) => CallError): void {
@@ -103,4 +104,9 @@ export class CallTable {
 
 function unreadableAnswer(call: FailedCall): CallError {
   return new CallError("invalid_response", call, { answered: true });
+}
+
+/** Whether a result is about what was asked. */
+function isAbout({ spec, params }: FailedCall, result: unknown): boolean {
+  return spec.echoes.every((field) => Reflect.get(Object(result), field) === params[field]);
 }

@@ -19,6 +19,8 @@ export interface MethodSpec<Params extends Fields = Fields, Result extends z.Zod
   /** Unknown parameters are ignored, except where the contract says "exact request fields". */
   readonly unknownParams: "ignored" | "refused";
   readonly result: Result;
+  /** Fields of the result that are those of the parameters, to the letter. */
+  readonly echoes: readonly string[];
   /** Whether it changes anything; decides what an uncertain answer has to say. */
   readonly effect: "read" | "mutation";
   /** True when the very same call may be repeated after a lost answer. */
@@ -35,7 +37,10 @@ type MethodInput<Name extends string, Params extends Fields, Result extends z.Zo
   "summary" | "scopes" | "params" | "result" | "effect"
 > &
   Partial<
-    Pick<MethodSpec<Params, Result>, "role" | "unknownParams" | "retrySafe" | "deadlineMs">
+    Pick<
+      MethodSpec<Params, Result>,
+      "role" | "unknownParams" | "echoes" | "retrySafe" | "deadlineMs"
+    >
   > & { readonly name: Name };
 
 /** Declares a method; a read is safe to repeat unless it says otherwise. */
@@ -44,6 +49,7 @@ export function method<const Name extends string, Params extends Fields, Result 
 ): MethodSpec<Params, Result> & { readonly name: Name } {
   return {
     unknownParams: "ignored",
+    echoes: [],
     retrySafe: input.effect === "read",
     deadlineMs: () => NORMAL_DEADLINE_MS,
     ...input,

@@ -86,14 +86,34 @@ export type ProcessIdRequest = z.infer<typeof processIdRequest>;
 
 export const PROCESS_STATES = ["running", "completed", "cancelled", "outcome_unknown"] as const;
 
+/**
+ * Whether a receipt can be true (node-host-io.md, "Receipt meaning and reconciliation"): a completion has
+ * an exit; what runs, is unknown or is not there has neither exit nor output; output that is not at hand
+ * is told as truncated.
+ */
+export function isConsistent(receipt: {
+  readonly state: (typeof PROCESS_STATES)[number] | "not_found";
+  readonly exitCode: number | null;
+  readonly outputs: readonly unknown[];
+  readonly outputTruncated: boolean;
+}): boolean {
+  const { state, exitCode, outputs, outputTruncated } = receipt;
+  if (outputs.includes(null) && !outputTruncated) return false;
+  if (state === "completed") return exitCode !== null;
+  if (state === "cancelled") return true;
+  return exitCode === null && outputs.every((output) => output === null);
+}
+
 /** The receipt inside the fleet; its seven fields, with bytes as bytes. */
-export const processReceipt = z.strictObject({
-  processId: z.string(),
-  nodeId: z.string(),
-  state: z.enum([...PROCESS_STATES, "not_found"]),
-  exitCode: z.int().nullable(),
-  stdout: z.instanceof(Uint8Array).nullable(),
-  stderr: z.instanceof(Uint8Array).nullable(),
-  outputTruncated: z.boolean(),
-});
+export const processReceipt = z
+  .strictObject({
+    processId: z.string(),
+    nodeId: z.string(),
+    state: z.enum([...PROCESS_STATES, "not_found"]),
+    exitCode: z.int().nullable(),
+    stdout: z.instanceof(Uint8Array).nullable(),
+    stderr: z.instanceof(Uint8Array).nullable(),
+    outputTruncated: z.boolean(),
+  })
+  .refine(({ stdout, stderr, ...told }) => isConsistent({ ...told, outputs: [stdout, stderr] }));
 export type ProcessReceipt = z.infer<typeof processReceipt>;

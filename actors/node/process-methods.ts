@@ -127,33 +127,23 @@ interface About {
 
 function readReceipt(answer: unknown, about: About, asked: Asked): ProcessReceipt {
   const read = processReceipt.safeParse(answer);
-  if (!read.success || !isCredible(read.data, about, asked)) {
+  if (!read.success || !isAnswer(read.data, about, asked)) {
     throw new LemonError("invalid_remote_payload", { mutationMayHaveApplied: asked.mutation });
   }
   return read.data;
 }
 
-/** Whether a receipt can be true: about what was asked, and without contradiction in itself. */
-function isCredible(receipt: ProcessReceipt, about: About, asked: Asked): boolean {
-  const { state, exitCode, stdout, stderr } = receipt;
-  if (receipt.nodeId !== about.nodeId || receipt.processId !== about.processId) return false;
-  if ((stdout?.length ?? 0) + (stderr?.length ?? 0) > asked.outputBytes) return false;
-  switch (state) {
-    case "completed":
-      return exitCode !== null;
-    case "cancelled":
-      return true;
-    case "not_found":
-      if (asked.mutation) return false;
-      break;
-    default:
-  }
-  return exitCode === null && stdout === null && stderr === null;
+/** Whether a receipt, true as it may be, answers what was asked. */
+function isAnswer(receipt: ProcessReceipt, about: About, asked: Asked): boolean {
+  const { nodeId, processId, state, stdout, stderr } = receipt;
+  if (nodeId !== about.nodeId || processId !== about.processId) return false;
+  if (asked.mutation && state === "not_found") return false;
+  return (stdout?.length ?? 0) + (stderr?.length ?? 0) <= asked.outputBytes;
 }
 
 function existing(receipt: ProcessReceipt): Existing {
   const { state, ...fields } = toWire(receipt);
-  // `isCredible` let no absence through for a mutation.
+  // `isAnswer` let no absence through for a mutation.
   if (state === "not_found") throw new LemonError("invalid_remote_payload");
   return { ...fields, state };
 }

@@ -3,8 +3,16 @@ import { z } from "zod";
 import { base64Field } from "../base64.ts";
 import { processId } from "../ids.ts";
 import { method } from "../method.ts";
-import { PROCESS_BOUNDS, PROCESS_STATES, runFields } from "../process.ts";
+import {
+  isConsistent,
+  PROCESS_BOUNDS,
+  PROCESS_STATES,
+  type ProcessReceipt,
+  runFields,
+} from "../process.ts";
 import { nodeSelector } from "./nodes.ts";
+
+const output = base64Field(PROCESS_BOUNDS.outputBytes.max).nullable();
 
 const receiptFields = {
   processId: z.string(),
@@ -12,16 +20,27 @@ const receiptFields = {
   /** Only an exit that was really observed; 128 + N for a death by signal N. */
   exitCode: z.int().nullable(),
   /** Captured bytes; "" is known to be empty, null is not available. */
-  stdoutBase64: z.string().nullable(),
-  stderrBase64: z.string().nullable(),
+  stdoutBase64: output,
+  stderrBase64: output,
   outputTruncated: z.boolean(),
 };
 
-const receipt = z.strictObject({ ...receiptFields, state: z.enum(PROCESS_STATES) });
-const receiptOrAbsence = z.strictObject({
-  ...receiptFields,
-  state: z.enum([...PROCESS_STATES, "not_found"]),
-});
+const receiptOrAbsence = z
+  .strictObject({ ...receiptFields, state: z.enum([...PROCESS_STATES, "not_found"]) })
+  .refine(canBeTrue);
+const receipt = z
+  .strictObject({ ...receiptFields, state: z.enum(PROCESS_STATES) })
+  .refine(canBeTrue);
+
+function canBeTrue(
+  told: Pick<ProcessReceipt, "state" | "exitCode" | "outputTruncated"> &
+    Readonly<Record<"stdoutBase64" | "stderrBase64", string | null>>,
+): boolean {
+  return isConsistent({ ...told, outputs: [told.stdoutBase64, told.stderrBase64] });
+}
+
+/** A receipt about anything else answers nothing. */
+const echoes = ["nodeId", "processId"] as const;
 
 /** What the broker and the control plane wait beyond a run's own timeout, in ms. */
 const BROKER_GRACE_MS = 5_000;
@@ -42,6 +61,7 @@ export const nodeProcessRun = method({
     maxOutputBytes: runFields.maxOutputBytes,
   }),
   result: receipt,
+  echoes,
   deadlineMs: ({ timeoutMs }) => timeoutMs + BROKER_GRACE_MS,
 });
 
@@ -53,6 +73,7 @@ export const nodeProcessGet = method({
   unknownParams: "refused",
   params: z.object({ nodeId: nodeSelector, processId }),
   result: receiptOrAbsence,
+  echoes,
 });
 
 export const nodeProcessCancel = method({
@@ -65,4 +86,5 @@ export const nodeProcessCancel = method({
   unknownParams: "refused",
   params: z.object({ nodeId: nodeSelector, processId }),
   result: receipt,
+  echoes,
 });

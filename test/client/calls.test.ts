@@ -193,6 +193,24 @@ describe("a call", () => {
       name: "whose payload is none of the method's",
       frame: `{"type":"res","id":"c1","ok":true,"payload":{"state":"completed"}}`,
     },
+    ...Object.entries({
+      "about another process": { processId: "t:2" },
+      "about another node": { nodeId: "0d6f2f5e-8d51-4b0f-9a55-2f1f3f1f7a11" },
+      "of a completion without an exit": { exitCode: null },
+      "of a run with an exit": { ...bare("t:1", "running"), exitCode: 0 },
+      "of an unknown outcome with output": { ...bare("t:1", "outcome_unknown"), stdoutBase64: "" },
+      "of an absence": bare("t:1", "not_found"),
+      "whose missing output is not called cut off": { stdoutBase64: null },
+      "whose output is no base64": { stdoutBase64: "%%%%" },
+    }).map(([name, fields]) => ({
+      name: `that is a receipt ${name}`,
+      frame: JSON.stringify({
+        type: "res",
+        id: "c1",
+        ok: true,
+        payload: { ...completed("t:1"), ...fields },
+      }),
+    })),
     {
       name: "whose payload nests a hundred thousand deep",
       frame: `{"type":"res","id":"c1","ok":true,"payload":${"[".repeat(100_000)}${"]".repeat(100_000)}}`,

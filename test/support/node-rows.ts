@@ -66,7 +66,7 @@ export function bare<S extends Receipt["state"]>(processId: string, state: S) {
     exitCode: null,
     stdoutBase64: null,
     stderrBase64: null,
-    outputTruncated: state === "cancelled",
+    outputTruncated: true,
   };
 }
 

@@ -276,6 +276,7 @@ describe("a process method", () => {
         stderr: new Uint8Array(),
       }),
       "an absence with an exit": () => ({ ...bare("not_found"), exitCode: 1 }),
+      "half of its output gone, and not called cut off": () => receipt({ stderr: null }),
     };
     for (const [what, lie] of Object.entries(lies)) {
       it(`because it is ${what}: unknown for a mutation, an error for a read`, async () => {
