@@ -377,7 +377,7 @@ describe("a controller on somebody else's NATS", () => {
     );
     expect(renamed).to.equal(true);
     expect(worker.running).to.equal(true);
-  });
+  }).timeout(60_000);
 });
 
 function never(): never {
