@@ -118,10 +118,16 @@ export function startOptions(shell: Shell, flags: StartFlags): StartOptions {
   const portFlag = flags.port === undefined ? "LEMON_CONTROL_PLANE_PORT" : "--port";
   return {
     ...roleOptions(shell, flags),
-    host: flags.host ?? "127.0.0.1",
+    host: listenHost(flags.host),
     port: portText === null ? DEFAULT_PORT : port(portFlag, portText),
     nats: externalNats(shell, flags),
   };
+}
+
+/** Blank is refused: to the system it is every address there is. */
+function listenHost(given = "127.0.0.1"): string {
+  if (given.trim() === "") throw new UsageError("--host wants an address");
+  return given;
 }
 
 export function upOptions(shell: Shell, flags: UpFlags): UpOptions {
@@ -243,7 +249,9 @@ function existing(
   kind: "file" | "folder",
 ): string {
   const absolute = isAbsolute(path) ? path : resolve(from.cwd, path);
-  if (!stands(absolute, kind)) throw new UsageError(`${flag} must name an existing ${kind}`);
+  // A blank one (a variable that is not set) would resolve to wherever the user stands.
+  if (path.trim() === "" || !stands(absolute, kind))
+    throw new UsageError(`${flag} must name an existing ${kind}`);
   return absolute;
 }
 

@@ -29,7 +29,7 @@ export interface Target {
   readonly token: string | null;
   /** PEM of the authorities to trust instead of the system's. */
   readonly ca: string | null;
-  /** What a command printed for later needs to reach the same controller: ` --controller …`, or nothing. */
+  /** What a command printed for later needs at its end to reach the same controller in the same way. */
   readonly suffix: string;
   /** Something the user should know before the connection is made. */
   readonly warning: string | null;
@@ -48,22 +48,35 @@ export async function resolveTarget(shell: Shell, flags: TargetFlags): Promise<T
   if (named === null) {
     const { record, url } = await theOneThatRunsHere(shell);
     const token = givenToken ?? (await localToken(shell, record));
-    return { url, token, ca, suffix: "", warning: null };
+    return { url, token, ca, suffix: suffixOf(flags, url), warning: null };
   }
 
   const flag = flags.controller === undefined ? "LEMON_CONTROLLER" : "--controller";
   const url = controllerUrl(flag, named);
-  const token = givenToken ?? (await tokenOfLocal(shell, url));
+  const local = givenToken === null ? await localAt(shell, url) : null;
+  const token = local === null ? givenToken : await localToken(shell, local.record);
   return {
-    url,
+    url: local?.url ?? url,
     token,
     ca,
-    suffix: flags.controller === undefined ? "" : ` --controller ${shellWord(url)}`,
+    suffix: suffixOf(flags, url),
     warning:
       token !== null && isReadableOnTheWay(url)
         ? `the operator token crosses the network readable: ${printable(url)} is not wss://`
         : null,
   };
+}
+
+/** The environment stays with the user; flags have to be written again, but for a token. */
+function suffixOf(flags: TargetFlags, url: string): string {
+  const words: readonly (readonly [string, string | undefined])[] = [
+    ["--controller", flags.controller === undefined ? undefined : url],
+    ["--operator-token-file", flags.operatorTokenFile],
+    ["--ca-file", flags.caFile],
+  ];
+  return words
+    .map(([flag, value]) => (value === undefined ? "" : ` ${flag} ${shellWord(value)}`))
+    .join("");
 }
 
 interface RunningHere {
@@ -94,20 +107,40 @@ async function runningHere(shell: Shell): Promise<readonly RunningHere[]> {
   );
 }
 
-/** The token of the controller that runs here under this very address; null when none does. */
-async function tokenOfLocal(shell: Shell, url: string): Promise<string | null> {
-  const { protocol, hostname, port } = new URL(url);
+/**
+ * The controller that runs here, when this is an address of its own; null when it is not. `localhost` is
+ * then reached by the address that the record names: the name may stand for one that somebody else has.
+ */
+async function localAt(shell: Shell, url: string): Promise<RunningHere | null> {
+  const { protocol, hostname, port, pathname } = new URL(url);
   if (protocol !== "ws:" || !isLoopback(hostname)) return null;
-  const found = (await runningHere(shell)).find(({ record }) => String(record.port) === port);
-  return found === undefined ? null : localToken(shell, found.record);
+  const found = (await runningHere(shell)).find(
+    ({ record }) =>
+      String(record.port) === (port === "" ? "80" : port) && listensAt(record, hostname),
+  );
+  if (found === undefined) return null;
+  if (hostname !== "localhost") return { ...found, url };
+  return { ...found, url: new URL(pathname, found.url).href };
 }
 
+/** Whether a controller listens at a loopback address, as `URL.hostname` writes it. */
+function listensAt({ host = "127.0.0.1" }: ControllerRecord, hostname: string): boolean {
+  if (hostname === "localhost" || host === "::") return true;
+  return host === "0.0.0.0" ? hostname !== "[::1]" : hostname.replace(/[[\]]/g, "") === host;
+}
+
+/** Errors: `operator_token_unusable`. */
 async function localToken(shell: Shell, record: ControllerRecord): Promise<string | null> {
   if (record.tokenFile === null)
     return variable(shell.environment, "LEMON_CONTROL_PLANE_OPERATOR_TOKEN");
   const { readSecureFile } = await import("../host/secure-file.ts");
-  const bytes = await readSecureFile(record.tokenFile);
-  return bytes === null ? null : bytes.toString("utf8").trim();
+  try {
+    const bytes = await readSecureFile(record.tokenFile);
+    return bytes === null ? null : bytes.toString("utf8").trim();
+  } catch (failure) {
+    const { tokenFileRefusal } = await import("../actors/session/operator-token.ts");
+    throw tokenFileRefusal(failure, record.port);
+  }
 }
 
 const LARGEST_TOKEN_FILE_BYTES = 4_096;

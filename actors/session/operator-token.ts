@@ -47,7 +47,7 @@ export async function loadOperatorToken(options: {
     await writeSecureFile(file, `${token}\n`);
     return { token, file };
   } catch (failure) {
-    throw unusable(failure, options.port);
+    throw tokenFileRefusal(failure, options.port);
   }
 }
 
@@ -61,8 +61,8 @@ function refused(reason: string): LemonError {
   return new LemonError("permission_denied", { details: { reason } });
 }
 
-/** Says which file, by its fixed name below `LEMON_HOME`, and what is wrong with it. */
-function unusable(failure: unknown, port: number): unknown {
+/** `operator_token_unusable`, which says which file, by its fixed name, and what is wrong with it; any other failure as it is. */
+export function tokenFileRefusal(failure: unknown, port: number): unknown {
   if (!(failure instanceof LemonError) || !(failure.code in UNUSABLE)) return failure;
   const reason = String(failure.details["reason"] ?? failure.details["errno"] ?? failure.code);
   return new LemonError("operator_token_unusable", {

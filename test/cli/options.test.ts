@@ -94,6 +94,17 @@ describe("the options of a role", () => {
       /LEMON_CONTROL_PLANE_PORT wants a port/,
     ],
     [
+      "no address at all, which would be every address",
+      () => startOptions(shell(), { host: " " }),
+      /--host wants an address/,
+    ],
+    [
+      "a root without a name, which would be wherever the user stands",
+      () => upOptions(shell(), { allowedRoot: [""] }),
+      /--allowed-root must name an existing folder/,
+    ],
+    ["a cwd without a name", () => upOptions(shell(), { cwd: "" }), /--cwd must name/],
+    [
       "NATS credentials without a NATS",
       () => startOptions(shell(), { natsSysCreds: "creds" }),
       /--nats-sys-creds has a meaning only together with --nats/,

@@ -126,8 +126,10 @@ describe("finding the controller", () => {
     const tokenFile = writeToken(4_041, "managed\n", 0o644);
     await announce(4_041, { tokenFile });
     const refused = await refusalOf(() => resolve());
-    expect(refused.code).to.equal("permission_denied");
-    expect(refused.message).to.not.include("managed");
+    expect(refused.code).to.equal("operator_token_unusable");
+    expect(refused.message)
+      .to.match(/^run\/control-plane-4041\.token in LEMON_HOME can not be used \(mode\)/)
+      .and.not.include("managed");
   });
 
   it("finds the local token for a loopback address that names the controller here, and for no other", async () => {
@@ -137,6 +139,38 @@ describe("finding the controller", () => {
     expect((await resolve({ controller: "ws://localhost:4042" })).token).to.equal(null);
     expect((await resolve({ controller: "wss://localhost:4041" })).token).to.equal(null);
     expect((await resolve({ controller: "wss://controller.example:4041" })).token).to.equal(null);
+  });
+
+  it("gives the local token to no other listener of the same port", async () => {
+    const tokenFile = writeToken(4_041, "managed\n");
+    const given = async (host: string, controller: string) => {
+      await announce(4_041, { tokenFile, host });
+      const { token, url } = await resolve({ controller });
+      return token === null ? null : url;
+    };
+    expect(await given("127.0.0.1", "ws://[::1]:4041")).to.equal(null);
+    expect(await given("127.0.0.1", "ws://127.0.0.2:4041")).to.equal(null);
+    expect(await given("::1", "ws://127.0.0.1:4041")).to.equal(null);
+    expect(await given("::1", "ws://[::1]:4041")).to.equal("ws://[::1]:4041/ws");
+    expect(await given("0.0.0.0", "ws://127.0.0.2:4041")).to.equal("ws://127.0.0.2:4041/ws");
+    expect(await given("0.0.0.0", "ws://[::1]:4041")).to.equal(null);
+    expect(await given("::", "ws://[::1]:4041")).to.equal("ws://[::1]:4041/ws");
+    // The name may stand for an address that somebody else listens on.
+    expect(await given("127.0.0.1", "ws://localhost:4041")).to.equal("ws://127.0.0.1:4041/ws");
+    expect(await given("::1", "ws://localhost:4041/ws")).to.equal("ws://[::1]:4041/ws");
+  });
+
+  it("prints for later what leads to the same controller, and never a token", async () => {
+    writeFileSync(join(home.path, "my token"), "secret\n");
+    writeFileSync(join(home.path, "ca.pem"), "-----BEGIN CERTIFICATE-----\n");
+    const controller = "wss://controller.example/ws";
+    const suffix = async (flags: TargetFlags) => (await resolve({ controller, ...flags })).suffix;
+    const to = ` --controller ${controller}`;
+    expect(await suffix({})).to.equal(to);
+    expect(await suffix({ operatorToken: "secret" })).to.equal(to);
+    expect(await suffix({ operatorTokenFile: "my token", caFile: "ca.pem" })).to.equal(
+      `${to} --operator-token-file 'my token' --ca-file ca.pem`,
+    );
   });
 
   it("goes by the flag, then the variable, then what runs here", async () => {
