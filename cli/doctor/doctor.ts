@@ -8,7 +8,14 @@ import { type Finding, findingLine } from "./check.ts";
 import { checkController } from "./controller.ts";
 import { checkIdentities } from "./identities.ts";
 import { checkPort, checkRunFolder } from "./local.ts";
-import { checkBarrier, checkHome, checkNatsServer, checkRuntime, checkSpace } from "./machine.ts";
+import {
+  checkBarrier,
+  checkFolders,
+  checkHome,
+  checkNatsServer,
+  checkRuntime,
+  checkSpace,
+} from "./machine.ts";
 
 const DEFAULT_PORT = 4_040;
 
@@ -33,6 +40,7 @@ async function* examine(shell: Shell, flags: TargetFlags): AsyncGenerator<Findin
   if (state.level !== "fail") {
     yield await checkSpace(home);
     yield await checkBarrier(home);
+    yield* await checkFolders(home);
     yield* await checkIdentities(home);
     yield* await checkRunFolder(home);
   }

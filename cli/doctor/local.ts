@@ -20,7 +20,11 @@ export async function checkRunFolder(home: string): Promise<readonly Finding[]> 
   for (const { name, fault } of faults) {
     if (fault === "stale")
       findings.push(
-        warn(`run/${name}`, "its controller was killed", "nothing: the next start replaces it"),
+        warn(
+          `run/${name}`,
+          "its controller was killed",
+          "nothing: the next start on that port replaces it; or remove it",
+        ),
       );
     else
       findings.push(

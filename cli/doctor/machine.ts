@@ -1,6 +1,6 @@
 /** Owns the doctor's look at the machine: the runtime, nats-server, the disk under `LEMON_HOME`. */
 import { randomBytes } from "node:crypto";
-import { access, constants, open, rm, stat, statfs } from "node:fs/promises";
+import { access, constants, lstat, open, readdir, rm, stat, statfs } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { findNatsServer } from "../../scripts/nats-server.mjs";
 import { bytesText } from "../printable.ts";
@@ -31,6 +31,8 @@ export async function checkHome(home: string): Promise<Finding> {
   const name = "state folder";
   const stats = await stat(home).catch(() => null);
   if (stats === null) {
+    if ((await lstat(home).catch(() => null)) !== null)
+      return fail(name, `${home} is a link to nothing`, "remove it, or make the folder it names");
     const parent = await existingParent(home);
     return (await isWritable(parent))
       ? ok(name, `${home} will be made by the first start`)
@@ -48,6 +50,22 @@ export async function checkHome(home: string): Promise<Finding> {
   if ((stats.mode & 0o777) !== 0o700)
     return fail(name, `others may enter ${home}: no role starts in it`, `chmod 700 ${home}`);
   return ok(name, home);
+}
+
+/** The folders below it that a start demands for itself alone: one finding each that is not. */
+export async function checkFolders(home: string): Promise<readonly Finding[]> {
+  const nodes = await readdir(join(home, "nodes")).catch(() => []);
+  const findings: Finding[] = [];
+  for (const name of ["run", "controller", ...nodes.sort().map((node) => join("nodes", node))]) {
+    const folder = join(home, name);
+    const stats = await stat(folder).catch(() => null);
+    if (stats === null) continue;
+    if (process.geteuid !== undefined && stats.uid !== process.geteuid())
+      findings.push(fail(`${name}/`, "belongs to another account", `chown ${folder}`));
+    else if ((stats.mode & 0o777) !== 0o700)
+      findings.push(fail(`${name}/`, "others may enter it", `chmod 700 ${folder}`));
+  }
+  return findings;
 }
 
 /** Below this nothing starts well; below that it soon will not. */

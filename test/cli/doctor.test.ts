@@ -1,6 +1,6 @@
 import { spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
-import { chmodSync, mkdirSync, writeFileSync } from "node:fs";
+import { chmodSync, mkdirSync, symlinkSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { join } from "node:path";
 import { expect } from "chai";
@@ -108,12 +108,19 @@ describe("lemon doctor", () => {
     { name: "that is not there yet", path: "new/home", level: "ok", finding: /will be made/ },
     { name: "that is a file", path: "file", level: "fail", finding: /is no folder/ },
     { name: "that others may enter", path: "open", level: "fail", finding: /others may enter/ },
+    {
+      name: "that is a link to nothing",
+      path: "astray",
+      level: "fail",
+      finding: /link to nothing/,
+    },
   ];
   for (const { name, path, level, finding } of homes) {
     it(`answers ${level} for a state folder ${name}`, async () => {
       writeFileSync(join(folder.path, "file"), "");
       mkdirSync(join(folder.path, "open"), { mode: 0o755 });
       chmodSync(join(folder.path, "open"), 0o755);
+      symlinkSync("nowhere", join(folder.path, "astray"));
       const found = await checkHome(join(folder.path, path));
       expect(found.level).to.equal(level);
       expect(found.finding).to.match(finding);
@@ -146,13 +153,29 @@ describe("lemon doctor", () => {
     const { exitCode, find } = await examine();
     expect(exitCode).to.equal(1);
     expect(find("run/control-plane-4041.json")).to.include({ level: "warn" });
+    expect(find("run/control-plane-4041.json")?.mend).to.include("remove it");
     expect(find("run/control-plane-4041.token")).to.include({ level: "fail" });
     expect(find("run/control-plane-4041.token")?.finding).to.include("(mode)");
   });
 
+  it("fails a folder of the state that others may enter, since no role starts with it", async () => {
+    const folders = ["run", "controller", "nodes/worker-1"];
+    for (const name of folders) mkdirSync(join(home, name), { recursive: true, mode: 0o700 });
+    expect((await examine()).exitCode).to.equal(0);
+    for (const name of folders) {
+      chmodSync(join(home, name), 0o750);
+      const { exitCode, find } = await examine();
+      expect(exitCode).to.equal(1);
+      const mend = `chmod 700 ${join(home, name)}`;
+      expect(find(`${name}/`)).to.include({ level: "fail", mend });
+      expect(folders.filter((folder) => find(`${folder}/`) !== undefined)).to.deep.equal([name]);
+      chmodSync(join(home, name), 0o700);
+    }
+  });
+
   it("names the process that serves an identity, and those that nobody serves", async () => {
     for (const name of ["controller", "nodes/idle", "nodes/served"]) {
-      mkdirSync(join(home, name), { recursive: true });
+      mkdirSync(join(home, name), { recursive: true, mode: 0o700 });
       writeFileSync(join(home, name, "lock"), "");
     }
     const lock = lockFile(join(home, "nodes/served/lock"));
