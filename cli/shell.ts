@@ -7,6 +7,7 @@ import { homedir } from "node:os";
 import type { Readable, Writable } from "node:stream";
 import { ReadStream, WriteStream } from "node:tty";
 import { platformTimers, type Timers } from "../client/timers.ts";
+import { LEMON } from "./roles/build.ts";
 
 export interface Output {
   /**
@@ -34,6 +35,8 @@ export interface Terminal {
 export type ShellSignal = "SIGINT" | "SIGTERM" | "SIGHUP";
 
 export interface Shell {
+  /** What the user types for `lemon` here. */
+  readonly lemon: string;
   readonly environment: Readonly<Record<string, string | undefined>>;
   /** Where the user stands; relative paths are resolved from here. */
   readonly cwd: string;
@@ -50,6 +53,7 @@ export interface Shell {
 
 export function processShell(): Shell {
   return {
+    lemon: LEMON,
     environment: process.env,
     cwd: process.cwd(),
     homeDirectory: homedir(),

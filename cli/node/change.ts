@@ -34,8 +34,8 @@ export function nodeChange(
       if (!(error instanceof LemonError) || !error.mutationMayHaveApplied) throw error;
       const settle =
         change.kind === "remove"
-          ? `lemon node list${suffix}`
-          : `lemon node show ${shellWord(node.nodeId)}${suffix}`;
+          ? `${shell.lemon} node list${suffix}`
+          : `${shell.lemon} node show ${shellWord(node.nodeId)}${suffix}`;
       const exitCode = await report.failure(error, { nodeId: node.nodeId, settle });
       await report.message(`see what is so with: ${settle}`);
       return exitCode;

@@ -66,7 +66,7 @@ function lines(node: Description, host: Host): string[][] {
     ["type", printable(node.type)],
     ["status", node.status],
     ["last seen", lastSeenText(node.lastSeenMs, Date.now())],
-    ["joined", new Date(node.pairedAtMs).toISOString()],
+    ["joined", dateText(node.pairedAtMs)],
     ["generation", String(metadata.generation ?? unknown)],
     ["version", printable(metadata.lemonVersion ?? unknown)],
     ["receipt store", printable(metadata.receiptStore ?? unknown)],
@@ -74,6 +74,12 @@ function lines(node: Description, host: Host): string[][] {
     ["capabilities", capabilitiesText(node)],
     ...hostLines(host),
   ];
+}
+
+/** A peer may name a time that no calendar has. */
+function dateText(ms: number): string {
+  const date = new Date(ms);
+  return Number.isNaN(date.getTime()) ? "unknown" : date.toISOString();
 }
 
 function capabilitiesText({ capabilities }: Description): string {

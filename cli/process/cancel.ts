@@ -27,7 +27,13 @@ export function processCancel(
   return withController(shell, report, flags, async (client, target) => {
     const node = await selectNode(client, selector);
     const { nodeId } = node;
-    const name: RunName = { nodeId, nodeName: node.name, processId, suffix: target.suffix };
+    const name: RunName = {
+      nodeId,
+      nodeName: node.name,
+      processId,
+      lemon: shell.lemon,
+      suffix: target.suffix,
+    };
     try {
       const receipt = await client.call("node.process.cancel", { nodeId, processId });
       return await tell(report, name, receipt);

@@ -68,6 +68,8 @@ export class Interrupts {
     }
     const asking = new AbortController();
     this.#asking = asking;
+    // Whatever is said over the open question begins on a line of its own.
+    asking.signal.addEventListener("abort", () => terminal.write("\n"), { once: true });
     try {
       const answer = await decide(terminal, this.#handlers.question, asking.signal);
       this.#asking = null;
@@ -76,8 +78,6 @@ export class Interrupts {
       if (answer === "cancel") this.#cancel();
       else this.#detach();
     } finally {
-      // Whatever is said next begins on a line of its own.
-      if (asking.signal.aborted) terminal.write("\n");
       terminal.close();
     }
   }

@@ -12,7 +12,8 @@ export interface RunName {
   readonly nodeId: string;
   readonly nodeName: string;
   readonly processId: string;
-  /** What a command on the same controller needs at its end. */
+  /** How a command on the same controller begins and ends. */
+  readonly lemon: string;
   readonly suffix: string;
 }
 
@@ -26,12 +27,13 @@ export function cancelCommand(run: RunName): string {
   return processCommand("cancel", run);
 }
 
-function processCommand(verb: "get" | "cancel", { nodeId, processId, suffix }: RunName): string {
+function processCommand(verb: "get" | "cancel", run: RunName): string {
+  const { nodeId, processId, lemon, suffix } = run;
   const ids = `${shellWord(nodeId)} ${processId}`;
   // An id may begin with a dash; then nothing that could be a flag may follow.
   return processId.startsWith("-")
-    ? `lemon process ${verb}${suffix} -- ${ids}`
-    : `lemon process ${verb} ${ids}${suffix}`;
+    ? `${lemon} process ${verb}${suffix} -- ${ids}`
+    : `${lemon} process ${verb} ${ids}${suffix}`;
 }
 
 /** The exit code of `process run`, and of `process get --output`: the remote one where there is one. */

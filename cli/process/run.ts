@@ -51,6 +51,7 @@ export async function processRun(
       nodeId: node.nodeId,
       nodeName: node.name,
       processId,
+      lemon: shell.lemon,
       suffix: target.suffix,
     };
     if (flags.id === undefined) await report.message(`process id ${processId}`);

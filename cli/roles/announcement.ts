@@ -5,11 +5,8 @@
 import { LemonError } from "../../protocol/errors.ts";
 import { LEMON_VERSION } from "../../protocol/version.ts";
 import { bytesText, printable, shellWord } from "../printable.ts";
-import { runtimeMode } from "./build.ts";
+import { LEMON } from "./build.ts";
 import { FIRST_RUN_ARGV, type FirstRun } from "./first-run.ts";
-
-/** What a user types for `lemon` here. */
-const LEMON = runtimeMode === "source-dev" ? "npm run --silent lemon --" : "lemon";
 
 export interface Ready {
   readonly port: number;

@@ -2,3 +2,6 @@
 export const runtimeMode: "source-dev" | "release-runtime" = import.meta.url.endsWith(".ts")
   ? "source-dev"
   : "release-runtime";
+
+/** What a user types for `lemon` here. */
+export const LEMON = runtimeMode === "source-dev" ? "npm run --silent lemon --" : "lemon";

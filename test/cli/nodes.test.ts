@@ -119,6 +119,14 @@ describe("lemon node", () => {
       .and.match(/^host +not available \(node_offline\)$/m);
   });
 
+  it("show tells also a time that no calendar has", async () => {
+    peer
+      .on("node.describe", () => nodeDescription({ pairedAtMs: Number.MAX_SAFE_INTEGER }))
+      .on("node.host.info", () => host);
+    expect(await node("show", "worker-1")).to.equal(0);
+    expect(shell.stdout.text).to.match(/^joined +unknown$/m);
+  });
+
   it("show ends with 122 for a name that nobody has", async () => {
     expect(await node("show", "nobody")).to.equal(122);
   });

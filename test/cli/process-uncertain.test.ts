@@ -289,6 +289,24 @@ describe("an uncertain lemon process run", () => {
       expect(shell.stdout.text).to.equal("out\n");
     });
 
+    it("begins a line of its own for what is said over an open question", async () => {
+      shell = newShell({ terminal });
+      peer.on("node.process.run", () => SILENCE);
+      const { stderr } = shell;
+      const write = stderr.write.bind(stderr);
+      stderr.write = (bytes) => {
+        expect(terminal.output.text).to.match(/> \n$/);
+        return write(bytes);
+      };
+      const ended = shell.run(...RUN);
+      await peer.seen("node.process.run");
+      shell.send("SIGINT");
+      await terminal.output.said("> ");
+      shell.send("SIGINT");
+      expect(await ended).to.equal(125);
+      expect(terminal.output.text).to.match(/> \n$/);
+    });
+
     it("cancels when told so, and ends with what the receipt says", async () => {
       shell = newShell({ terminal });
       const done = release();

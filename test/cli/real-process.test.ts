@@ -122,7 +122,9 @@ describe("the real command", () => {
       child.child.kill(signal);
       const ended = await child.ended();
       expect(ended.exitCode).to.equal(125);
-      expect(ended.stderr).to.include(`lemon process get ${NODE_ID} t:1`);
+      // What can be typed in a checkout.
+      const again = `npm run --silent lemon -- process get ${NODE_ID} t:1`;
+      expect(ended.stderr).to.include(`lemon: ask again with: ${again}\n`);
       expect(peer.count("node.process.cancel")).to.equal(0);
     });
   }

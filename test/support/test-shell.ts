@@ -85,6 +85,7 @@ interface TestShellOptions {
 }
 
 export class TestShell implements Shell {
+  readonly lemon = "lemon";
   readonly environment: Readonly<Record<string, string | undefined>>;
   readonly cwd: string;
   readonly homeDirectory: string;
