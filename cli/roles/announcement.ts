@@ -7,6 +7,7 @@ import { LEMON_VERSION } from "../../protocol/version.ts";
 import { bytesText, printable, shellWord } from "../printable.ts";
 import { LEMON } from "./build.ts";
 import { FIRST_RUN_ARGV, type FirstRun } from "./first-run.ts";
+import { LOCAL_NODE } from "./home.ts";
 
 export interface Ready {
   readonly port: number;
@@ -21,6 +22,11 @@ export interface Joined {
   readonly name: string;
   readonly generation: number;
   readonly controller: string;
+}
+
+export interface NamedNode {
+  readonly nodeId: string;
+  readonly name: string;
 }
 
 export class Announcement {
@@ -42,23 +48,8 @@ export class Announcement {
     );
   }
 
-  firstRun(receipt: FirstRun, nodeId: string): void {
-    const output =
-      receipt.stdoutBase64 === null ? null : Buffer.from(receipt.stdoutBase64, "base64");
-    const exit = receipt.exitCode === null ? "" : `, exit ${receipt.exitCode}`;
-    this.#say({ event: "probe", receipt }, [
-      "",
-      `${receipt.processId} ran \`${FIRST_RUN_ARGV.join(" ")}\` through /ws, NATS, node and exec; its receipt: ${receipt.state}${exit}`,
-      ...(output === null
-        ? ["  its output is no longer kept; its id is spent for ever, so it never runs again"]
-        : [`  ${printable(output.toString("utf8").trimEnd())}  (${bytesText(output.length)})`]),
-      "",
-      "Run the next one from another shell:",
-      `  ${LEMON} process run local -- ${FIRST_RUN_ARGV.map(shellWord).join(" ")}`,
-      `  ${LEMON} process get ${nodeId} ${receipt.processId}`,
-      "",
-      "Ctrl-C stops it.",
-    ]);
+  firstRun(receipt: FirstRun, node: NamedNode): void {
+    this.#say({ event: "probe", receipt }, firstRunLines(receipt, node));
   }
 
   joined(joined: Joined): void {
@@ -99,4 +90,24 @@ function sentenceOf({ code, details, message }: LemonError): string {
   const reason = code === "permission_denied" ? details["reason"] : undefined;
   if (reason === undefined) return message;
   return `${message} (${reason}); below LEMON_HOME all must be this account's own, folders with mode 0700, files with 0600`;
+}
+
+/** What a newcomer reads of the first run, with commands that can be typed as they stand. */
+export function firstRunLines(receipt: FirstRun, { nodeId, name }: NamedNode): readonly string[] {
+  const output = receipt.stdoutBase64 === null ? null : Buffer.from(receipt.stdoutBase64, "base64");
+  const exit = receipt.exitCode === null ? "" : `, exit ${receipt.exitCode}`;
+  return [
+    "",
+    `${receipt.processId} ran \`${FIRST_RUN_ARGV.join(" ")}\` through /ws, NATS, node and exec; its receipt: ${receipt.state}${exit}`,
+    ...(output === null
+      ? ["  its output is no longer kept; its id is spent for ever, so it never runs again"]
+      : [`  ${printable(output.toString("utf8").trimEnd())}  (${bytesText(output.length)})`]),
+    "",
+    "Run the next one from another shell:",
+    // The name is easier to read, but it can be given to another node.
+    `  ${LEMON} process run ${name === LOCAL_NODE ? name : nodeId} -- ${FIRST_RUN_ARGV.map(shellWord).join(" ")}`,
+    `  ${LEMON} process get ${nodeId} ${receipt.processId}`,
+    "",
+    "Ctrl-C stops it.",
+  ];
 }

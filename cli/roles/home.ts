@@ -54,6 +54,9 @@ export interface NodeFolders {
 /** The folder in which enrolment files lie (control-plane-wire.md 5.1); no node can have this name. */
 export const ENROLMENT_FOLDER = "execution";
 
+/** Folder of the node in the controller's own process, and its name in the fleet until it gets another. */
+export const LOCAL_NODE = "local";
+
 const NODE_NAME = /^[A-Za-z0-9][A-Za-z0-9_.-]{0,127}$/;
 
 /**

@@ -10,14 +10,14 @@ import type { UpOptions } from "../options.ts";
 import { NODE_CAPABILITIES } from "./capabilities.ts";
 import type { RoleContext } from "./context.ts";
 import type { Controller } from "./controller.ts";
-import { claimIdentity, nodeFolders } from "./home.ts";
+import { claimIdentity, LOCAL_NODE, nodeFolders } from "./home.ts";
 import { openLocalStore } from "./local-store.ts";
 import { type NodeServices, startNodeServices } from "./node-services.ts";
 
-export const LOCAL_NODE = "local";
-
 export interface LocalNode extends AsyncDisposable {
   readonly nodeId: NodeId;
+  /** In the fleet: `node.rename` may have changed it. */
+  readonly name: string;
   readonly services: NodeServices;
 }
 
@@ -79,5 +79,5 @@ export async function startLocalNode(
     ),
   );
   const owned = stack.move();
-  return { nodeId, services, [Symbol.asyncDispose]: () => owned.disposeAsync() };
+  return { nodeId, name: record.name, services, [Symbol.asyncDispose]: () => owned.disposeAsync() };
 }

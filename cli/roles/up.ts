@@ -7,7 +7,7 @@ import { type RoleContext, roleContext } from "./context.ts";
 import { type Controller, startController } from "./controller.ts";
 import { firstRun } from "./first-run.ts";
 import { type Foreground, takeForeground, untilAsked, wasGivenUp } from "./foreground.ts";
-import { startLocalNode } from "./local-node.ts";
+import { type LocalNode, startLocalNode } from "./local-node.ts";
 
 /** Runs until it is asked to end; answers the exit code. */
 export async function runUp(options: UpOptions): Promise<number> {
@@ -40,7 +40,7 @@ async function serve(
   const { url, port, tokenFile } = controller;
   announcement.ready({ url, port, tokenFile, nodeId: local?.nodeId ?? null });
   if (local !== null && !foreground.asked.aborted) {
-    await showFirstRun(controller, local.nodeId, announcement, foreground.asked);
+    await showFirstRun(controller, local, announcement, foreground.asked);
   }
 
   await untilAsked(foreground, controller.ended);
@@ -52,12 +52,13 @@ async function serve(
 /** A first run that fails is told; it is no reason to stop serving. */
 async function showFirstRun(
   { url, operatorToken }: Controller,
-  nodeId: string,
+  node: LocalNode,
   announcement: Announcement,
   signal: AbortSignal,
 ): Promise<void> {
+  const { nodeId } = node;
   try {
-    announcement.firstRun(await firstRun({ url, token: operatorToken, nodeId, signal }), nodeId);
+    announcement.firstRun(await firstRun({ url, token: operatorToken, nodeId, signal }), node);
   } catch (failure) {
     if (signal.aborted) return;
     announcement.note(

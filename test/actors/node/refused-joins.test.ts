@@ -1,5 +1,5 @@
 import { expect } from "chai";
-import { LOCAL_NODE } from "../../../cli/roles/local-node.ts";
+import { LOCAL_NODE } from "../../../cli/roles/home.ts";
 import { NodesRoom, opening, operator } from "../../support/nodes-room.ts";
 import { refusalOf } from "../../support/refusal.ts";
 
