@@ -187,7 +187,9 @@ class ReconnectingClient implements Client {
         return this.#finish(error);
       }
       this.#adopt(connection);
-      tell(this.#reconnectListeners, connection.hello);
+      // `close` may have come while the connection was on its way here from its welcome.
+      if (this.#stopped.signal.aborted) connection.close();
+      else tell(this.#reconnectListeners, connection.hello);
     }
   }
 

@@ -242,6 +242,27 @@ describe("a client that reconnects", () => {
     expect((await other).connectionId).to.equal("conn-2");
   });
 
+  it("stays closed when it is closed in the very moment in which it came back", async () => {
+    const open = socketOpener();
+    let welcomes = 0;
+    await start({
+      openSocket: (url, events) =>
+        open(url, {
+          ...events,
+          text(data) {
+            events.text(data);
+            welcomes += 1;
+            if (welcomes === 2) queueMicrotask(() => client.close());
+          },
+        }),
+    });
+    peer.connections[0]?.drop();
+    timers.advance(await timers.armed(isBackoff));
+    expect(await client.ended).to.equal(null);
+    expect(client.connected).to.equal(false);
+    expect((await peer.connections[1]?.closed.promise)?.code).to.equal(1000);
+  });
+
   it("arms nothing more once it is closed", async () => {
     await start();
     client.close();
