@@ -18,7 +18,7 @@ import type { Environment } from "./environment.ts";
 import type { NativeChild } from "./native/spawn.ts";
 import type { Exit } from "./native/wait.ts";
 import { Reaper } from "./reaper.ts";
-import { errnoOf, systemFailure } from "./system-error.ts";
+import { errnoOf, SystemError, systemFailure } from "./system-error.ts";
 
 export interface SpawnSpec {
   /** Absolute path (`findExecutable`). */
@@ -73,6 +73,7 @@ export interface Spawner {
   close(): Promise<void>;
 }
 
+/** What it means when the program itself is refused. */
 const FAILURES: Readonly<Record<string, ErrorCode>> = {
   ENOENT: "executable_not_found",
   ENOTDIR: "executable_not_found",
@@ -201,5 +202,8 @@ function spawnFailure(failure: unknown): LemonError {
   if (failure instanceof LemonError) return failure;
   const errno = errnoOf(failure);
   if (errno === null) return new LemonError("internal_error", { cause: failure });
-  return new LemonError(FAILURES[errno] ?? "spawn_failed", { details: { errno }, cause: failure });
+  // A pipe or a cgroup that is refused says nothing about the program.
+  const isOfTheProgram = failure instanceof SystemError && failure.syscall === "posix_spawn";
+  const code = (isOfTheProgram ? FAILURES[errno] : undefined) ?? "spawn_failed";
+  return new LemonError(code, { details: { errno }, cause: failure });
 }

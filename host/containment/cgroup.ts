@@ -5,7 +5,7 @@
  *    while this process itself stands in it for the moment of the fork. The event loop does nothing else
  *    in that moment, so no other child can be born there.
  * 2. No cgroup is killed while this process stands in it.
- * 3. A cgroup is used again only when the kernel says that nothing lives in it.
+ * 3. Only a cgroup that is fit for a run (`cgroup-folder.ts`) is used, the first time and again.
  * 4. What a dead worker left is recognised by its lock, which nobody holds, and by nothing else.
  */
 import { randomBytes } from "node:crypto";
@@ -15,10 +15,7 @@ import {
   existsSync,
   mkdirSync,
   openSync,
-  readdirSync,
   readFileSync,
-  rmdirSync,
-  watch,
   write,
   writeFileSync,
   writeSync,
@@ -32,25 +29,15 @@ import {
   type NativeSpawn,
   spawnNative,
 } from "../native/spawn.ts";
+import { CgroupFolder, removeTree, subfolders } from "./cgroup-folder.ts";
 import type { Cell, Containment } from "./containment.ts";
 
-/** A cgroup folder is given this long to empty after `cgroup.kill`: only uninterruptible sleep takes longer. */
-const EMPTY_WITHIN_MS = 2_000;
 /** Whose folders are ours to judge, and nobody else's. */
 const FOLDER = /^lemon-runs-[0-9a-f]{16}$/;
 /** Another worker's start can take a folder just made for abandoned. */
 const ATTEMPTS = 3;
 /** So long after a move the next one is fast. */
 const WARM_MS = 4;
-
-/** Files through which a process enters a cgroup and leaves it. */
-interface Doors {
-  readonly folder: string;
-  /** Open `cgroup.procs`. */
-  readonly procs: number;
-  /** The folder itself. */
-  readonly directory: number;
-}
 
 export class CgroupContainment implements Containment {
   readonly kind = "cgroup";
@@ -59,7 +46,7 @@ export class CgroupContainment implements Containment {
   readonly #lock: FileLock;
   /** Open `cgroup.procs` of the cgroup that this process lives in. */
   readonly #home: number;
-  readonly #free: Doors[] = [];
+  readonly #free: CgroupFolder[] = [];
   /** Whether a child can be born in a cgroup here. */
   #birth: "known" | "untried" | "refused" = canSpawnIntoCgroup() ? "untried" : "refused";
   #created = 0;
@@ -88,17 +75,18 @@ export class CgroupContainment implements Containment {
 
   static #tryBelow(own: string): CgroupContainment | null {
     const base = join(own, `lemon-runs-${randomBytes(8).toString("hex")}`);
-    const opened: { lock?: FileLock; home?: number } = {};
+    const opened: { lock?: FileLock; home?: number; containment?: CgroupContainment } = {};
     try {
       mkdirSync(base);
       opened.lock = holdNew(base);
       opened.home = openSync(join(own, "cgroup.procs"), constants.O_WRONLY);
-      const containment = new CgroupContainment(base, opened.lock, opened.home);
-      containment.#prove();
-      return containment;
+      opened.containment = new CgroupContainment(base, opened.lock, opened.home);
+      opened.containment.#prove();
+      return opened.containment;
     } catch {
       if (opened.home !== undefined) closeSync(opened.home);
-      opened.lock?.release();
+      // Where this process could not leave again, the lock is what keeps it from being taken for abandoned.
+      if (opened.containment?.isHome !== false) opened.lock?.release();
       removeTree(base);
       return null;
     }
@@ -106,25 +94,29 @@ export class CgroupContainment implements Containment {
 
   /** One way in and out, so that a machine that refuses it is found out before any run. */
   #prove(): void {
-    const doors = this.#take();
+    const folder = this.#fitFolder();
     try {
-      this.#standIn(doors, () => {});
+      this.#standIn(folder, () => {});
       if (!this.#isHome) throw new Error("no way back");
     } catch (failure) {
-      discard(doors);
+      folder.remove();
       throw failure;
     }
-    this.#free.push(doors);
+    this.#free.push(folder);
+  }
+
+  prepare(): void {
+    if (this.#birth === "refused" && !this.#isWarm()) this.#warmUp ??= this.#warm();
   }
 
   open(): Cell {
-    return new CgroupCell(this, this.#free.pop() ?? this.#take());
+    return new CgroupCell(this, this.#fitFolder());
   }
 
-  async spawnIn(doors: Doors, spec: NativeSpawn): Promise<NativeChild> {
+  async spawnIn(folder: CgroupFolder, spec: NativeSpawn): Promise<NativeChild> {
     if (this.#birth !== "refused") {
       try {
-        const child = spawnNative({ ...spec, cgroup: doors.directory });
+        const child = spawnNative({ ...spec, cgroup: folder.directory });
         this.#birth = "known";
         return child;
       } catch (failure) {
@@ -134,13 +126,17 @@ export class CgroupContainment implements Containment {
     }
     // Looked at and acted upon in one turn: a warm-up that is under way would move this process out of
     // the cell in the very moment of the fork.
-    while (this.#warmUp !== null || performance.now() - this.#movedMs > WARM_MS) {
+    while (this.#warmUp !== null || !this.#isWarm()) {
       this.#warmUp ??= this.#warm();
       await this.#warmUp;
     }
-    const child = this.#standIn(doors, () => spawnNative(spec));
+    const child = this.#standIn(folder, () => spawnNative(spec));
     this.#birth = "refused";
     return child;
+  }
+
+  #isWarm(): boolean {
+    return performance.now() - this.#movedMs <= WARM_MS;
   }
 
   /**
@@ -155,8 +151,8 @@ export class CgroupContainment implements Containment {
     this.#warmUp = null;
   }
 
-  #standIn<T>(doors: Doors, act: () => T): T {
-    writeSync(doors.procs, "0");
+  #standIn<T>(folder: CgroupFolder, act: () => T): T {
+    folder.enter();
     this.#isHome = false;
     try {
       return act();
@@ -180,27 +176,28 @@ export class CgroupContainment implements Containment {
     return this.#isHome;
   }
 
-  #take(): Doors {
+  #fitFolder(): CgroupFolder {
+    for (let folder = this.#free.pop(); folder !== undefined; folder = this.#free.pop()) {
+      if (folder.isFit) return folder;
+      folder.remove();
+    }
     this.#created += 1;
-    const folder = join(this.cgroup, `run-${this.#created}`);
-    mkdirSync(folder);
-    return {
-      folder,
-      procs: openSync(join(folder, "cgroup.procs"), constants.O_WRONLY),
-      directory: openSync(folder, constants.O_RDONLY | constants.O_DIRECTORY),
-    };
+    const folder = CgroupFolder.make(join(this.cgroup, `run-${this.#created}`));
+    if (folder.isFit) return folder;
+    folder.remove();
+    throw new LemonError("spawn_failed", { details: { reason: "cgroup_frozen" } });
   }
 
-  /** One that is empty, by the kernel's word, is kept for the next run; another is left for `close`. */
-  giveBack(doors: Doors): void {
-    if (isUnused(doors.folder)) this.#free.push(doors);
-    else discard(doors);
+  /** One that is fit is kept for the next run; another is removed, at the latest by `close`. */
+  giveBack(folder: CgroupFolder): void {
+    if (folder.isFit) this.#free.push(folder);
+    else folder.remove();
   }
 
   async close(): Promise<void> {
     // Its descriptor must not become another file's under it.
     if (this.#warmUp !== null) await this.#warmUp;
-    for (const doors of this.#free.splice(0)) discard(doors);
+    for (const folder of this.#free.splice(0)) folder.remove();
     removeTree(this.cgroup);
     closeSync(this.#home);
     this.#lock.release();
@@ -218,15 +215,15 @@ function holdNew(base: string): FileLock {
 
 class CgroupCell implements Cell {
   readonly #containment: CgroupContainment;
-  readonly #doors: Doors;
+  readonly #folder: CgroupFolder;
 
-  constructor(containment: CgroupContainment, doors: Doors) {
+  constructor(containment: CgroupContainment, folder: CgroupFolder) {
     this.#containment = containment;
-    this.#doors = doors;
+    this.#folder = folder;
   }
 
   spawn(spec: NativeSpawn): Promise<NativeChild> {
-    return this.#containment.spawnIn(this.#doors, spec);
+    return this.#containment.spawnIn(this.#folder, spec);
   }
 
   get holdsAll(): boolean {
@@ -235,69 +232,18 @@ class CgroupCell implements Cell {
 
   kill(): void {
     if (!this.holdsAll) throw new LemonError("process_stop_failed");
-    writeFileSync(join(this.#doors.folder, "cgroup.kill"), "1");
+    this.#folder.kill();
   }
 
   async clear(): Promise<boolean> {
-    if (isEmpty(this.#doors.folder)) return true;
+    if (this.#folder.isEmpty) return true;
     if (!this.holdsAll) return false;
     this.kill();
-    return await untilEmpty(this.#doors.folder);
+    return await this.#folder.untilEmpty();
   }
 
   release(): void {
-    this.#containment.giveBack(this.#doors);
-  }
-}
-
-/** The kernel tells a change of `cgroup.events` as a modification of the file. */
-async function untilEmpty(folder: string): Promise<boolean> {
-  const events = join(folder, "cgroup.events");
-  return await new Promise((resolve) => {
-    const watcher = watch(events, () => {
-      if (isEmpty(folder)) settle(true);
-    });
-    const timer = setTimeout(() => settle(isEmpty(folder)), EMPTY_WITHIN_MS);
-    const settle = (empty: boolean): void => {
-      watcher.close();
-      clearTimeout(timer);
-      resolve(empty);
-    };
-    if (isEmpty(folder)) settle(true);
-  });
-}
-
-function isEmpty(folder: string): boolean {
-  return readFileSync(join(folder, "cgroup.events"), "latin1").includes("populated 0");
-}
-
-function isUnused(folder: string): boolean {
-  try {
-    return isEmpty(folder) && subfolders(folder).length === 0;
-  } catch {
-    return false;
-  }
-}
-
-function subfolders(folder: string): string[] {
-  return readdirSync(folder, { withFileTypes: true })
-    .filter((entry) => entry.isDirectory())
-    .map((entry) => join(folder, entry.name));
-}
-
-function discard(doors: Doors): void {
-  closeSync(doors.procs);
-  closeSync(doors.directory);
-  removeTree(doors.folder);
-}
-
-/** Removes a cgroup and those below it, as far as they are empty. */
-function removeTree(folder: string): void {
-  try {
-    for (const inner of subfolders(folder)) removeTree(inner);
-    rmdirSync(folder);
-  } catch {
-    // Populated, or gone already: a later start finds it by its lock.
+    this.#containment.giveBack(this.#folder);
   }
 }
 

@@ -37,6 +37,8 @@ export interface Containment {
   readonly cgroup: string | null;
   /** For the reaper process: what stands in the environment of all runs; null when none is needed. */
   readonly mark: string | null;
+  /** Does what can be done for a start that is near, and is no harm when it never comes. */
+  prepare(): void;
   /** A cell for one run. */
   open(): Cell;
   /** No cell is open any more. */

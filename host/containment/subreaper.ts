@@ -41,6 +41,8 @@ export class SubreaperContainment implements Containment {
     setSubreaper(true);
   }
 
+  prepare(): void {}
+
   open(): Cell {
     this.#opened += 1;
     return new MarkedCell(`${this.mark}.${this.#opened}`, this.#exits);

@@ -1,11 +1,20 @@
-import { spawn } from "node:child_process";
+import { execFile, spawn } from "node:child_process";
 import { once } from "node:events";
-import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmdirSync,
+  writeFileSync,
+} from "node:fs";
 import { dirname, join } from "node:path";
+import { promisify } from "node:util";
 import { expect } from "chai";
 import { CgroupContainment, cgroupFolder } from "../../../host/containment/cgroup.ts";
 import { KILL_AT_ONCE } from "../../../host/spawner.ts";
 import { MODES, run, shell, spawnerOf, start } from "../../support/native-run.ts";
+import { refusalOf } from "../../support/refusal.ts";
 
 const HYBRID = `24 23 0:22 / /sys/fs/cgroup rw - tmpfs tmpfs rw,mode=755
 25 24 0:23 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory
@@ -53,6 +62,31 @@ describe("the folder of this process's cgroup", () => {
     });
   }
 });
+
+const NO_WATCHES = 'echo 0 >/proc/sys/user/max_inotify_instances && exec "$@"';
+
+/** Runs statements with a `containment` and its `spawner` in a process of its own. */
+async function inWorker(body: string, prefix: readonly string[] = []) {
+  const root = join(import.meta.dirname, "../../..");
+  const program = `
+    import { writeFileSync } from "node:fs";
+    import { join } from "node:path";
+    import { CgroupContainment } from "${root}/host/containment/cgroup.ts";
+    import { isAlive } from "${root}/host/process-identity.ts";
+    import { identityOf, run, shell, spawnerOf, start } from "${root}/test/support/native-run.ts";
+    import { refusalOf } from "${root}/test/support/refusal.ts";
+    const containment = CgroupContainment.create();
+    const spawner = spawnerOf("cgroup", { containment: () => containment });
+    try { ${body} } finally { await spawner.close(); }`;
+  const [command = "", ...words] = [
+    ...prefix,
+    process.execPath,
+    "--input-type=module",
+    "-e",
+    program,
+  ];
+  return await promisify(execFile)(command, words, { timeout: 15_000, killSignal: "SIGKILL" });
+}
 
 if (MODES.includes("cgroup")) {
   describe("containment by cgroup", () => {
@@ -106,6 +140,58 @@ if (MODES.includes("cgroup")) {
       expect(existsSync(inner)).to.equal(false);
       await spawner.close();
       expect(existsSync(containment.cgroup)).to.equal(false);
+    });
+
+    it("puts nothing, this process least of all, into a cgroup that is frozen", async () => {
+      // In a process of its own: whoever enters a frozen cgroup never comes back to tell.
+      const { stdout } = await inWorker(`
+        const leave = \`cd \${containment.cgroup}; cell=$(basename $(sed -n s/^0:://p /proc/self/cgroup));
+          echo $$ >../cgroup.procs; \`;
+        await run(spawner, { argv: shell(leave + "echo 1 >$cell/cgroup.freeze") });
+        const first = await run(spawner, { argv: ["/bin/true"] });
+        writeFileSync(join(containment.cgroup, "cgroup.freeze"), "1");
+        const refusal = await refusalOf(() => start(spawner, { argv: ["/bin/true"] }));
+        writeFileSync(join(containment.cgroup, "cgroup.freeze"), "0");
+        const last = await run(spawner, { argv: ["/bin/true"] });
+        console.log([first.exit.code, refusal.code, last.exit.code].join());
+      `);
+      expect(stdout).to.equal("0,spawn_failed,0\n");
+    });
+
+    it("takes a cgroup that a run removed for empty, and makes another", async () => {
+      const containment = CgroupContainment.create();
+      if (containment === null) throw new Error("it is there");
+      const spawner = spawnerOf("cgroup", { containment: () => containment });
+      const leave = `cd ${containment.cgroup}; cell=$(basename $(sed -n s/^0:://p /proc/self/cgroup));
+        echo $$ >../cgroup.procs; rmdir $cell`;
+      const gone = await run(spawner, { argv: shell(leave) });
+      expect(gone).to.deep.include({ exit: { code: 0, signal: null }, cleared: true });
+      expect((await run(spawner, { argv: shell("exit 3") })).exit.code).to.equal(3);
+      // Without the folder of all of them no run can be contained: that is not the program's fault.
+      const [cell = ""] = readdirSync(containment.cgroup).filter((name) => name.startsWith("run-"));
+      rmdirSync(join(containment.cgroup, cell));
+      rmdirSync(containment.cgroup);
+      const descriptors = readdirSync("/proc/self/fd").length;
+      const refusal = await refusalOf(() => start(spawner, { argv: ["/bin/true"] }));
+      expect(refusal).to.include({ code: "spawn_failed", mutationMayHaveApplied: false });
+      expect(readdirSync("/proc/self/fd").length).to.be.at.most(descriptors);
+      await spawner.close();
+    });
+
+    it("sees the end of what it kills also for an account that may watch no file", async () => {
+      const { stdout } = await inWorker(
+        `
+        const heard = await start(spawner, { argv: shell("setsid sleep 600 & echo $!") });
+        const straggler = identityOf(await heard.firstLine);
+        await heard.process.exited;
+        const cleared = await heard.process.clear();
+        heard.process.release();
+        console.log([cleared, isAlive(straggler)].join());
+      `,
+        // Nobody but this namespace's own processes is given no watch.
+        ["unshare", "--user", "--map-root-user", "sh", "-c", NO_WATCHES, "sh"],
+      );
+      expect(stdout).to.equal("true,false\n");
     });
 
     it("ends and removes what a worker left that was killed with its reaper, and nothing that is held", async () => {
