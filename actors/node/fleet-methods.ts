@@ -76,10 +76,10 @@ export function fleetMethods(options: FleetMethodsOptions): MethodHandlers<Fleet
 
     "node.remove": async ({ nodeId: selector }) => {
       // A removal that did not get to its end is no node any more, and is completed by its id.
-      const record = directory.known(selector) ?? directory.resolve(selector);
-      refuseLocal(record);
-      await fleet.remove(record.nodeId);
-      return { nodeId: record.nodeId, removed: true };
+      const unfinished = directory.known(selector);
+      const { nodeId } = unfinished ?? directory.resolve(selector);
+      await fleet.remove(nodeId);
+      return { nodeId, removed: true };
     },
 
     "node.host.info": async ({ nodeId: selector }, caller) => {

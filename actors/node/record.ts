@@ -140,12 +140,12 @@ export interface IssuedToken {
   readonly issuedAtMs: number;
 }
 
-/** The node in the controller's own process, and its receipts, come and go with the controller alone. */
+/** The node in the controller's own process has no credentials to lose, and is no other machine's to take. */
 export function refuseLocal({ local }: NodeRecord): void {
   if (!local) return;
   throw new LemonError("conflict", {
     message:
-      "The local node is a part of its controller: it can not be revoked, removed or recovered; ending `lemon up` takes it out of service",
+      "The local node is a part of its controller: it can be neither revoked nor recovered; once it is removed, the next `lemon up` begins a new one",
   });
 }
 

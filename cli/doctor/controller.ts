@@ -127,15 +127,17 @@ async function* checkNodes(client: Client): AsyncGenerator<Finding> {
 
 async function checkNode(client: Client, nodeId: string): Promise<Finding> {
   const node = await client.call("node.describe", { nodeId });
-  const { receiptStore, receipts, lemonVersion } = node.metadata;
+  const { receiptStore, receipts, lemonVersion, local, revoked } = node.metadata;
   const name = `node ${node.name}`;
+  if (revoked === true)
+    return warn(name, "revoked", "join it again with an operator token and --repair, or remove it");
   if (node.status !== "online")
     return warn(name, node.status, "start its worker with `lemon node join`, or look at its log");
   if (receiptStore !== null && receiptStore !== "ready")
     return fail(
       name,
       `admits no work: ${receiptStore}`,
-      STORE_MENDS[receiptStore] ?? "see its log",
+      (local === true ? LOCAL_STORE_MENDS : STORE_MENDS)[receiptStore] ?? "see its log",
     );
   const spent = receiptsWarning(receipts);
   if (spent !== null) return warn(name, spent.replace("warning: ", ""), "join a successor");
@@ -149,4 +151,10 @@ const STORE_MENDS: Readonly<Record<string, string>> = {
   receipt_store_damaged: "join it again under a new id; its disk was wiped, restored or damaged",
   receipt_store_unavailable: "its nats-server does not answer: look at its log",
   no_space: "free space on its disk",
+};
+
+const LOCAL_STORE_MENDS: Readonly<Record<string, string>> = {
+  ...STORE_MENDS,
+  receipt_store_damaged:
+    "remove it with `lemon node remove` and start `lemon up` again, which begins a new one; its disk was wiped, restored or damaged",
 };

@@ -64,7 +64,7 @@ function lines(node: Description, host: Host): string[][] {
     ["name", printable(node.name)],
     ["id", printable(node.nodeId)],
     ["type", printable(node.type)],
-    ["status", node.status],
+    ["status", metadata.revoked === true ? `${node.status}, revoked` : node.status],
     ["last seen", lastSeenText(node.lastSeenMs, Date.now())],
     ["joined", dateText(node.pairedAtMs)],
     ["generation", String(metadata.generation ?? unknown)],

@@ -80,9 +80,9 @@ export function nodeFolders(home: string, name: string): NodeFolders {
 const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 
 /**
- * Where the local node of a controller on somebody else's NATS keeps its receipts. They belong to the
- * durable id that it has there: on another NATS, or on the embedded hub, it is another node. Errors:
- * `document_store_damaged` for an id that this program never gave.
+ * Where the local node keeps what belongs to its durable id. On another NATS, and once it was removed, it is
+ * another node, whose receipts are others. Errors: `document_store_damaged` for an id that this program never
+ * gave.
  */
 export function ownStoreFolders(
   folders: NodeFolders,

@@ -48,7 +48,7 @@ export async function openLocalStore(
 }
 
 async function openOnHub(
-  { controller, life, storeKey, folders }: LocalStoreOptions,
+  { controller, life, nodeId, storeKey, folders }: LocalStoreOptions,
   { server, system }: OwnHub,
 ): Promise<LocalStore> {
   if (storeKey === null) throw new Error("a local node has an account for its receipts");
@@ -62,7 +62,7 @@ async function openOnHub(
     store,
     storeSystem: system,
     server,
-    receipts: folders.receipts,
+    receipts: ownStoreFolders(folders, nodeId).receipts,
     [Symbol.asyncDispose]: () => store.close(),
   };
 }

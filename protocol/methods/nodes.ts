@@ -59,6 +59,10 @@ export const nodeDescribe = method({
       receipts: z.object({ retained: count, limit: count }).nullable(),
       /** `ready`, or the classification that keeps the destination from admitting work. */
       receiptStore: z.string().nullable(),
+      /** Cut off by an operator, until it is joined again. */
+      revoked: z.boolean().optional(),
+      /** The node inside the controller's own process. */
+      local: z.boolean().optional(),
     }),
     summary,
   }),

@@ -242,6 +242,12 @@ describe("lemon doctor", () => {
       finding: "offline",
     },
     {
+      name: "is revoked",
+      node: nodeDescription({ status: "offline" }, { revoked: true }),
+      level: "warn",
+      finding: "revoked",
+    },
+    {
       name: "can not prove that it syncs",
       node: nodeDescription({}, { receiptStore: "durability_unproven" }),
       level: "fail",
@@ -280,6 +286,17 @@ describe("lemon doctor", () => {
       expect(found?.finding).to.include(finding);
     });
   }
+
+  it("says of a damaged store what mends it: another id, which a local node gets by its removal", async () => {
+    const mendOf = async (local: boolean) => {
+      peer.on("node.describe", () =>
+        nodeDescription({}, { receiptStore: "receipt_store_damaged", local }),
+      );
+      return (await examine()).find("node worker-1")?.mend;
+    };
+    expect(await mendOf(false)).to.include("join it again under a new id");
+    expect(await mendOf(true)).to.include("remove it with `lemon node remove`");
+  });
 
   it("fails a node that can not be asked, and goes on with the next", async () => {
     peer

@@ -119,6 +119,14 @@ describe("lemon node", () => {
       .and.match(/^host +not available \(node_offline\)$/m);
   });
 
+  it("show tells that a node is revoked", async () => {
+    peer
+      .on("node.describe", () => nodeDescription({ status: "offline" }, { revoked: true }))
+      .on("node.host.info", () => host);
+    expect(await node("show", "worker-1")).to.equal(0);
+    expect(shell.stdout.text).to.match(/^status +offline, revoked$/m);
+  });
+
   it("show tells also a time that no calendar has", async () => {
     peer
       .on("node.describe", () => nodeDescription({ pairedAtMs: Number.MAX_SAFE_INTEGER }))

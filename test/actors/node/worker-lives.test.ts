@@ -448,7 +448,7 @@ describe("a worker life", () => {
       room.link.revoke = full;
       const cutOff = () => methods["node.revoke"]({ nodeId }, operator());
       expect(await refusalOf(cutOff)).to.include(uncertain);
-      expect((await describeNode(nodeId)).metadata["revoked"]).to.equal(true);
+      expect((await describeNode(nodeId)).metadata.revoked).to.equal(true);
       room.link.revoke = revoke;
       await cutOff();
       expect(room.link.holders(nodeKey)).to.deep.equal(new Set());
@@ -572,7 +572,7 @@ describe("the local node", () => {
     expect(refusal.code).to.equal("node_name_in_use");
   });
 
-  it("is nobody's to cut off or to take over: it ends with the controller, and its receipts stay", async () => {
+  it("is nobody's to cut off or to take over", async () => {
     const { nodeId } = await room.nodes.enrolLocal({ name: "local" });
     const shown = opening();
     const life = { ...shown, storeId: null, storeSequence: null };
@@ -580,7 +580,6 @@ describe("the local node", () => {
     const { methods } = room.nodes;
     for (const attempt of [
       () => methods["node.revoke"]({ nodeId: "local" }, operator()),
-      () => methods["node.remove"]({ nodeId }, operator()),
       () => room.pair("local", { nodeId, repair: true }),
       () => room.pair("local", { nodeId, recoveryToken: "x" }),
     ]) {
@@ -588,6 +587,20 @@ describe("the local node", () => {
       expect(refusal).to.include({ code: "conflict", mutationMayHaveApplied: false });
     }
     expect((await room.nodes.openLocal(nodeId, life)).record.generation).to.equal(1);
+  });
+
+  it("is another one after it was removed, with accounts of its own", async () => {
+    const first = await room.nodes.enrolLocal({ name: "local" });
+    const life = { ...opening(), storeId: null, storeSequence: null };
+    await room.nodes.openLocal(first.nodeId, life);
+    await room.nodes.methods["node.remove"]({ nodeId: "local" }, operator());
+    expect(room.link.accounts.size).to.equal(0);
+    room = await room.restart();
+    const next = await room.nodes.enrolLocal({ name: "local" });
+    expect(next.nodeId).to.not.equal(first.nodeId);
+    const { record } = await room.nodes.openLocal(next.nodeId, life);
+    expect([record.generation, record.store]).to.deep.equal([1, null]);
+    expect(room.link.accounts.size).to.equal(2);
   });
 
   it("has two accounts, credentials without end, and no session", async () => {
