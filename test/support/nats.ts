@@ -112,6 +112,8 @@ export async function startServer(
         maxReconnectAttempts: -1,
         reconnectTimeWait: 20,
         reconnectJitter: 0,
+        // A stack captured for each request costs more than the request.
+        noAsyncTraces: true,
         ...connection,
       });
       connections.add(connected);

@@ -36,10 +36,8 @@ const FIRST_RETRY_MS = 100;
 const LONGEST_RETRY_MS = 5_000;
 /** Between two looks at a full disk: nothing tells of space. */
 const SPACE_LOOK_MS = 1_000;
-/** Puts in a row that a server which answers reads leaves without an answer, with space on the disk. */
-const UNANSWERED_BORNE = 2;
-/** Verifications in a row that a connected server leaves without an answer. */
-const FAILURES_BORNE = 4;
+/** Verifications in a row that a connected server leaves without an answer: some 15 s in all. */
+const FAILURES_BORNE = 6;
 
 export class Custodian {
   readonly #parts: CustodianParts;
@@ -53,7 +51,8 @@ export class Custodian {
   /** The life of the server with which the last verification failed. */
   #failedWith: string | null = null;
   #failures = 0;
-  #unanswered = 0;
+  /** When a put was given up last with no other answered since, on the monotonic clock. */
+  #silentSinceMs: number | null = null;
   #spaceLook: CancelTimer | null = null;
   /** The life of the server that was last asked to be replaced. */
   #restarted: string | null = null;
@@ -66,12 +65,10 @@ export class Custodian {
   /** Verifies for the first time; the state tells what came of it. Errors: those of a verification. */
   async begin(): Promise<Verified> {
     this.#running = true;
-    try {
-      return await this.#verify();
-    } finally {
-      this.#running = false;
-      this.#look();
-    }
+    const verified = await this.#verify();
+    this.#running = false;
+    this.#look();
+    return verified;
   }
 
   close(): void {
@@ -90,13 +87,20 @@ export class Custodian {
   }
 
   putAnswered(): void {
-    this.#unanswered = 0;
+    this.#silentSinceMs = null;
   }
 
-  /** A put had neither answer nor effect, though the server answers reads and the disk takes more. */
-  putUnanswered(serverId: string): void {
-    this.#unanswered += 1;
-    if (this.#unanswered >= UNANSWERED_BORNE) void this.#replace(serverId);
+  /**
+   * A put had neither answer nor effect, though the server answers reads and the disk takes more. A
+   * disk that stalls does that to all that are under way; one more that was sent after they were
+   * given up says that the stream is stuck.
+   */
+  putUnanswered(serverId: string, sentAtMs: number): void {
+    if (this.#silentSinceMs !== null && sentAtMs >= this.#silentSinceMs) {
+      void this.#replace(serverId);
+    } else {
+      this.#silentSinceMs ??= this.#parts.clock.monotonicMs();
+    }
   }
 
   /** Does what the state calls for. */
@@ -170,7 +174,7 @@ export class Custodian {
       if (cut.aborted) throw new LemonError("receipt_store_unavailable");
       this.#failedWith = null;
       this.#failures = 0;
-      this.#unanswered = 0;
+      this.#silentSinceMs = null;
       const { proven, newlyLost, newlyWitnessed } = result;
       if (newlyLost > 0) log.error({ revisions: newlyLost }, "acknowledged revisions were lost");
       log.info({ proven, newlyWitnessed }, "receipt store verified");

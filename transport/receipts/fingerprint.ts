@@ -26,17 +26,18 @@ const KEY_BYTES = 32;
 const KEY_NAME_BYTES = 8;
 
 /**
- * Opens the key file, making the key when there is none that can be used.
+ * Opens the key file. `made` is true when there was no key that can be used, and one was made.
  * `bucket` keeps the fingerprints of one kind of work apart from another's. Errors:
  * `permission_denied` when others could have read the file.
  */
-export async function openFingerprinter(path: string, bucket: string): Promise<Fingerprinter> {
-  let key = await readKey(path);
-  if (key === null) {
-    key = randomBytes(KEY_BYTES);
-    await writeSecureFile(path, Buffer.concat([key, checkOf(key)]));
-  }
-  return new HmacFingerprinter(key, bucket);
+export async function openFingerprinter(
+  path: string,
+  bucket: string,
+): Promise<{ readonly fingerprinter: Fingerprinter; readonly made: boolean }> {
+  const found = await readKey(path);
+  const key = found ?? randomBytes(KEY_BYTES);
+  if (found === null) await writeSecureFile(path, Buffer.concat([key, checkOf(key)]));
+  return { fingerprinter: new HmacFingerprinter(key, bucket), made: found === null };
 }
 
 /** The file holds the key and a check of it; anything else is no key. */

@@ -9,6 +9,7 @@
  * 4. An id that the ledger knows never reads as absent.
  */
 import type { Logger } from "pino";
+import type { Clock } from "../../host/clock.ts";
 import { LemonError } from "../../protocol/errors.ts";
 import type { Bucket, Put } from "./bucket.ts";
 import { damaged, type Health } from "./health.ts";
@@ -54,6 +55,7 @@ export interface JournalParts {
   readonly ledger: Ledger;
   readonly link: Link;
   readonly health: Health;
+  readonly clock: Clock;
   readonly log: Logger;
   /** Where a full disk is looked for: the store's own. */
   readonly directory: string;
@@ -62,7 +64,7 @@ export interface JournalParts {
   /** Told of each put that was answered. */
   readonly answered: () => void;
   /** Told of each put that a server which answers reads left without an answer and without effect. */
-  readonly unanswered: (serverId: string) => void;
+  readonly unanswered: (serverId: string, sentAtMs: number) => void;
 }
 
 const UNANSWERED: Put = { outcome: "unanswered" };
@@ -80,6 +82,12 @@ export class Journal {
 
   constructor(parts: JournalParts) {
     this.#parts = parts;
+    const { health } = parts;
+    // Nobody is to wait for a turn that may come when the caller is long gone.
+    health.watch(() => {
+      const refusal = health.refusal("advance");
+      if (refusal !== null) this.#slots.turnAway(refusal);
+    });
   }
 
   /**
@@ -113,7 +121,7 @@ export class Journal {
     follows: number,
     operation: "admit" | "advance",
   ): Promise<Written> {
-    const { bucket, health, link, witness } = this.#parts;
+    const { bucket, clock, health, link, witness } = this.#parts;
     const bytes = encodeRevision(revision);
     const digest = digestOf(bytes);
     await this.#reserve();
@@ -125,6 +133,7 @@ export class Journal {
       if (refusal !== null) throw refusal;
       const { serverId } = health;
       if (serverId === null || witness.failed) throw new LemonError("receipt_store_unavailable");
+      const sentAtMs = clock.monotonicMs();
       const sent = bucket.put(target.key, bytes, follows);
       const put = await untilAborted(sent, link.cut, UNANSWERED);
       if (put.outcome !== "unanswered") this.#parts.answered();
@@ -147,6 +156,7 @@ export class Journal {
         default: {
           const found = await this.#readBack(target, digest, follows, serverId);
           settled = found !== null;
+          if (found?.outcome === "unknown") this.#parts.unanswered(serverId, sentAtMs);
           return found ?? { outcome: "unknown" };
         }
       }
@@ -232,7 +242,7 @@ export class Journal {
     follows: number,
     serverId: string,
   ): Promise<Written | null> {
-    const { health, ledger, link, directory, readBackMs, unanswered } = this.#parts;
+    const { health, ledger, link, directory, readBackMs } = this.#parts;
     await health.until((state) => state !== "verifying", readBackMs);
     let reading: Reading;
     try {
@@ -252,9 +262,8 @@ export class Journal {
       throw new LemonError("no_space");
     }
     // A server that is gone can store nothing any more; in a cluster another may still have it.
-    if (health.serverId !== serverId && !link.clustered) return { outcome: "absent" };
-    unanswered(serverId);
-    return { outcome: "unknown" };
+    const gone = health.serverId !== serverId && !link.clustered;
+    return { outcome: gone ? "absent" : "unknown" };
   }
 
   /** The stream does not hold what was acknowledged: whether for good, the next comparison decides. */

@@ -88,8 +88,9 @@ const BUCKET_NAME = /^[a-z0-9-]{1,64}$/;
 export async function openReceiptStore<State>(
   options: ReceiptStoreOptions<State>,
 ): Promise<OpenReceiptStore<State>> {
-  const { bucket } = options.kind;
-  if (!BUCKET_NAME.test(bucket)) throw new LemonError("internal_error");
+  const { bucket, interrupted, lost } = options.kind;
+  if (!BUCKET_NAME.test(bucket) || interrupted(lost) !== null)
+    throw new LemonError("internal_error");
   const folder = join(options.directory, bucket);
   const lock = await claim(folder);
   try {
@@ -140,11 +141,12 @@ async function openClaimed<State>(
     ledger,
     link,
     health,
+    clock,
     log,
     directory: folder,
     readBackMs: timeouts.readBackMs,
     answered: () => custodian.putAnswered(),
-    unanswered: (serverId) => custodian.putUnanswered(serverId),
+    unanswered: (serverId, sentAtMs) => custodian.putUnanswered(serverId, sentAtMs),
   });
   let rules: ReceiptRules<State> | null = null;
   const custodian: Custodian = new Custodian({
@@ -179,7 +181,10 @@ async function openClaimed<State>(
   }
   try {
     const key = join(folder, "fingerprint.key");
-    const fingerprinter = await openFingerprinter(key, kind.bucket);
+    const { fingerprinter, made } = await openFingerprinter(key, kind.bucket);
+    if (made && ledger.size > 0) {
+      log.warn("the key of intents was lost; those of ids from before are taken for the same");
+    }
     const first = await custodian.begin();
     if (witness.count < (expected?.witnessedSequence ?? 0)) throw damaged("older_copy");
     const parts = {

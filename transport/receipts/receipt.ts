@@ -46,7 +46,7 @@ export interface ReceiptKind<State> {
   readonly rank: (state: State) => number;
   /** What the start-up sweep makes of a state an earlier life left unfinished; null when it is final. */
   readonly interrupted: (state: State) => State | null;
-  /** The state of an id that the witness knows and the stream lost. */
+  /** The state of an id that the witness knows and the stream lost: an end. */
   readonly lost: State;
 }
 

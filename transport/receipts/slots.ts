@@ -1,9 +1,12 @@
-/** Owns a bound on what is under way at a time: whoever comes later waits its turn, a bounded number of them. */
+/**
+ * Owns a bound on what is under way at a time. Whoever comes later waits its turn, a bounded number of
+ * them, until a slot is free or all who wait are turned away.
+ */
 import { LemonError } from "../../protocol/errors.ts";
 
 export class Slots {
   readonly #waitingLimit: number;
-  readonly #waiting: (() => void)[] = [];
+  readonly #waiting: PromiseWithResolvers<void>[] = [];
   #free: number;
 
   constructor(slots: number, waitingLimit: number) {
@@ -11,7 +14,10 @@ export class Slots {
     this.#waitingLimit = waitingLimit;
   }
 
-  /** Takes a slot; the result gives it back, once. Errors: `receipt_store_unavailable` when too many wait. */
+  /**
+   * Takes a slot; the result gives it back, once. Errors: `receipt_store_unavailable` when too many
+   * wait, and whatever those who wait are turned away with.
+   */
   async take(): Promise<() => void> {
     if (this.#free > 0) {
       this.#free -= 1;
@@ -20,7 +26,9 @@ export class Slots {
         throw new LemonError("receipt_store_unavailable");
       }
       // The slot is handed over by whoever gives it back.
-      await new Promise<void>((resolve) => this.#waiting.push(resolve));
+      const turn = Promise.withResolvers<void>();
+      this.#waiting.push(turn);
+      await turn.promise;
     }
     let taken = true;
     return () => {
@@ -28,7 +36,11 @@ export class Slots {
       taken = false;
       const next = this.#waiting.shift();
       if (next === undefined) this.#free += 1;
-      else next();
+      else next.resolve();
     };
+  }
+
+  turnAway(failure: LemonError): void {
+    for (const turn of this.#waiting.splice(0)) turn.reject(failure);
   }
 }

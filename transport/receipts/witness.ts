@@ -27,17 +27,6 @@ const AHEAD_BYTES = 64 * 1024;
 /** Slots that are kept free: as many puts may be under way, and a verification's findings come on top. */
 const SLOTS_IN_RESERVE = 4 * LONGEST_GROUP;
 
-/**
- * On Linux every write is synced as fdatasync(2) would, in one call (O_DSYNC, open(2)). Elsewhere it
- * may stop short of the drive (macOS), which libuv's fdatasync does not.
- */
-const WRITES_SYNC = process.platform === "linux";
-const OPEN_FLAGS =
-  constants.O_RDWR |
-  constants.O_NOFOLLOW |
-  constants.O_NONBLOCK |
-  (WRITES_SYNC ? constants.O_DSYNC : 0);
-
 interface Waiting {
   readonly entry: WitnessEntry;
   readonly resolve: () => void;
@@ -63,7 +52,7 @@ export async function openWitness(
 ): Promise<OpenedWitness | null | "damaged"> {
   let file: FileHandle;
   try {
-    file = await open(path, OPEN_FLAGS);
+    file = await open(path, constants.O_RDWR | constants.O_NOFOLLOW | constants.O_NONBLOCK);
   } catch (failure) {
     const errno = errnoOf(failure);
     if (errno === "ENOENT") return null;
@@ -185,7 +174,7 @@ export class Witness {
         const left = bytes.length - done;
         done += (await this.#file.write(bytes, done, left, position + done)).bytesWritten;
       }
-      if (!WRITES_SYNC) await this.#file.datasync();
+      await this.#file.datasync();
     } catch (failure) {
       // Of a full disk it is known that nothing was written; of anything else nobody knows what was.
       const errno = errnoOf(failure);

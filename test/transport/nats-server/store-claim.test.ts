@@ -194,12 +194,12 @@ describe("a store folder", () => {
 
   it("can be taken over whenever the owner is killed during a start", async function () {
     this.timeout(60_000);
-    for (let round = 0; round < 8; round += 1) {
+    for (let round = 0; round < 5; round += 1) {
       const other = owner();
       // From before its first line of code to after the start: loading takes some 200 ms, a start 40.
       other.send("start");
       if (round % 3 === 0) await other.answer();
-      else await sleep(150 + round * 20);
+      else await sleep(150 + round * 35);
       await other.kill();
       expect(other.process.signalCode).to.equal("SIGKILL");
       const server = await start();

@@ -176,7 +176,7 @@ describe("a receipt store whose files are harmed under it", () => {
           }
         },
       ),
-      { numRuns: 20, endOnFailure: true },
+      { numRuns: 12, endOnFailure: true },
     );
     // The faults were real: some stores were refused, and most receipts were still known.
     expect(seen["receipt_store_damaged"]).to.be.greaterThan(0);

@@ -243,6 +243,25 @@ describe("a receipt store whose answers are lost", () => {
     expect(new Set(more.map(({ outcome }) => outcome))).to.deep.equal(new Set(["admitted"]));
   });
 
+  it("turns away who waits for a turn when the server goes away, and settles what was sent", async () => {
+    proxy.swallowReplies();
+    proxy.refuse(true);
+    const outcomes = Array.from({ length: 70 }, (_, n) =>
+      store.admit(`run:${n}`, intent, running).then(
+        ({ outcome }) => outcome,
+        (failure) => failure.code,
+      ),
+    );
+    await streamHolds(65);
+    proxy.cut();
+    const waited = await Promise.all(outcomes.slice(64));
+    expect(new Set(waited)).to.deep.equal(new Set(["receipt_store_unavailable"]));
+    proxy.refuse(false);
+    const sent = await Promise.all(outcomes.slice(0, 64));
+    expect(new Set(sent)).to.deep.equal(new Set(["admitted"]));
+    expect(store.retained).to.equal(64);
+  });
+
   it("admits as soon as whoever proves that the server syncs is back", async () => {
     await store.close();
     await using between = await tcpProxy(ground.server.child.ports.client);

@@ -100,7 +100,7 @@ describe("the opening of a receipt store", () => {
 
     it("goes on after the server was killed in the midst of it, at any moment", async () => {
       let failures = 0;
-      for (let round = 0; round < 10; round += 1) {
+      for (let round = 0; round < 6; round += 1) {
         rmSync(ground.files, { recursive: true, force: true });
         await manager.streams.delete("KV_work").catch(() => {});
         const opening = ground.open({ timeouts: { putMs: 300, readMs: 300 } });
@@ -110,7 +110,7 @@ describe("the opening of a receipt store", () => {
             failures += 1;
           },
         );
-        for (let turn = 0; turn < round * 8; turn += 1) {
+        for (let turn = 0; turn < round * 14; turn += 1) {
           await new Promise((resolve) => setImmediate(resolve));
         }
         await ground.server.kill();
@@ -410,6 +410,11 @@ describe("the opening of a receipt store", () => {
       expect(refusal.code).to.equal("internal_error");
     }
     await ground.open({ kind: work("x".repeat(64)) });
+  });
+
+  it("refuses a kind for which what is lost could still go on", async () => {
+    const kind = { ...work(), lost: running };
+    expect((await refusalOf(() => ground.open({ kind }))).code).to.equal("internal_error");
   });
 
   it("fails clearly while no server answers, and lets go of the folder", async () => {

@@ -224,7 +224,7 @@ describe("a receipt store whose server dies", () => {
           await history.check(store);
         },
       ),
-      { numRuns: 15, endOnFailure: true },
+      { numRuns: 10, endOnFailure: true },
     );
     await store.close();
     store = await reopened(ground, 2);
