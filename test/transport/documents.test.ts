@@ -157,7 +157,7 @@ describe("documents", () => {
   it("reports a store that does not answer as unavailable, never as an absence or an empty list", async () => {
     const documents = await open(undefined, 200);
     await documents.create("a", { name: "x", count: 1 });
-    server.freeze();
+    await server.freeze();
     try {
       for (const read of [() => documents.get("a"), () => documents.list()]) {
         const refusal = await refusalOf(read);
@@ -174,7 +174,7 @@ describe("documents", () => {
   it("says of a write without an answer that it may have applied", async () => {
     const documents = await open(undefined, 200);
     const first = await documents.create("a", { name: "x", count: 1 });
-    server.freeze();
+    await server.freeze();
     const refusal = await refusalOf(() => documents.update(first, { name: "y", count: 2 }));
     server.thaw();
     expect(refusal.code).to.equal("timeout");
@@ -186,7 +186,7 @@ describe("documents", () => {
     const documents = await open();
     const first = await documents.create("a", { name: "x", count: 1 });
     const reconnected = firstReconnect(connection);
-    server.freeze();
+    await server.freeze();
     const writing = refusalOf(() => documents.update(first, { name: "y", count: 2 }));
     const reading = refusalOf(() => documents.get("a"));
     await server.kill();

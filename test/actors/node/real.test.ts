@@ -213,7 +213,7 @@ describe("a fleet on a real hub", () => {
     const { nodeId, token } = await enrol("worker-1");
     const { worker } = await work(token);
     await until(nodeId, "online");
-    worker.server.freeze();
+    await worker.server.freeze();
     await until(nodeId, "offline");
     const ask = { nodeId, processId: "p:1" as never };
     const refused = await refusalOf(() => methods()["node.process.get"](ask, operator()));

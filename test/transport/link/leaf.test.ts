@@ -297,7 +297,7 @@ describe("the node's side of the link", () => {
   it("is replaced by a new leaf under the same name when the old one is frozen", async () => {
     await using node = await joinNode(controller, { handlers: { ping: () => "frozen" } });
     expect(await call(node, "ping")).to.equal("frozen");
-    node.server.freeze();
+    await node.server.freeze();
     await using replacement = await joinNode(controller, {
       key: node.key,
       life: node.life,
