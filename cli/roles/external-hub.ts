@@ -18,29 +18,26 @@ import {
   openConnection,
   type RemoteSystem,
 } from "../../transport/connection.ts";
-import type { AccountSigner } from "../../transport/keys/authority.ts";
-import {
-  type HandedCredentials,
-  openCredentials,
-  openOperatorKey,
-} from "../../transport/keys/handed-keys.ts";
-import type { NoAuthority } from "../../transport/link/accounts.ts";
-import { type SystemApi, type SystemServer, systemApi } from "../../transport/link/system-api.ts";
-import {
-  lacksOfAccount,
-  lacksOfAuthority,
-  lacksOfServers,
-  refuseOldServers,
-  systemServers,
-} from "../../transport/link/vetting.ts";
+import { type SystemApi, systemApi } from "../../transport/link/system-api.ts";
+import { refuseOldServers } from "../../transport/link/vetting.ts";
 import { leafUrls, natsSystem } from "../../transport/nats-address.ts";
+import { isNewEnough } from "../../transport/nats-server/binary.ts";
 import type { ExternalNats } from "../options.ts";
 import type { RoleContext } from "./context.ts";
+import {
+  authorityOf,
+  type HandedKeys,
+  notGiven,
+  openHandedKeys,
+  sentence,
+  serverOf,
+  vet,
+} from "./external-vetting.ts";
 import type { ControllerFolders } from "./home.ts";
 import { type Hub, type HubEvents, openHubParts } from "./hub.ts";
 
-/** Copies of what a controller must not lose: one server may be lost. */
-const WANTED_REPLICAS = 3;
+/** What the controller's own connection is called; nobody else's in its account should be. */
+const CONTROLLER = "controller";
 
 export interface ExternalHubOptions {
   readonly nats: ExternalNats;
@@ -50,7 +47,7 @@ export interface ExternalHubOptions {
   readonly events: HubEvents;
 }
 
-/** Errors: `invalid_request`, `unavailable`, `nats_server_too_old`; each one line that names the flag. */
+/** Errors: one line each that names the flag (`invalid_request`, `unavailable`, `nats_server_too_old`, …). */
 export async function openExternalHub(
   options: ExternalHubOptions,
   context: RoleContext,
@@ -62,40 +59,39 @@ export async function openExternalHub(
     ca: caFile === null ? null : await readFile(caFile, "utf8"),
   };
   const leafs = nats.leafUrl === null ? null : leafUrls("--nats-leaf-url", nats.leafUrl);
-  const keys = openKeys(nats, context.clock.nowMs());
+  const keys = openHandedKeys(nats, context.clock.nowMs());
 
   const open = async (name: string, as: ConnectAs, flag: string): Promise<NatsConnection> => {
     const connection = await connect(remote, name, as, flag);
     stack.defer(() => connection.close());
     return connection;
   };
-  const controller = await open("controller", keys.controller ?? "nobody", "--nats-creds");
+  const controller = await open(CONTROLLER, keys.controller ?? "nobody", "--nats-creds");
   refuseOldServers([serverOf(controller)]);
   const system =
     keys.system === null ? null : await open("controller-system", keys.system, "--nats-sys-creds");
-  const vetted = await vet(controller, system === null ? null : systemApi(system), keys);
-  void followServers(controller, context);
-  if (remote.system.readable && controller.info?.tls_required !== true) {
-    context.say("what passes between the controller and NATS can be read on the way: use tls://");
-  }
-
-  const { accountLacks, nodeLacks } = vetted;
+  const api = system === null ? null : systemApi(system);
+  const { accountLacks, nodeLacks, replicas } = await answered(() => vet(controller, api, keys));
   const localLacks = [...accountLacks, ...nodeLacks];
   const joinLacks = [...localLacks, ...(leafs === null ? [notGiven("--nats-leaf-url")] : [])];
-  const account = keys.controller?.account ?? "nobody";
+  const accounts = {
+    authority: authorityOf(keys.signer, accountLacks),
+    // Accounts of another system, or of the embedded hub, are none of this one's business.
+    recordsFolder: join(folders.external, keys.controller?.account ?? "nobody", "accounts"),
+    keepsStores: false,
+  };
   const parts = stack.use(
-    await openHubParts(
-      { controller, system },
-      {
-        authority: authorityOf(keys.signer, accountLacks),
-        // Accounts of another system, or of the embedded hub, are none of this one's business.
-        recordsFolder: join(folders.external, account, "accounts"),
-        keepsStores: false,
-      },
-      events,
-      context,
-    ),
+    await answered(() => openHubParts({ controller, system }, accounts, events, context)),
   );
+  if (remote.system.readable && controller.info?.tls_required !== true) {
+    context.say("What passes between the controller and NATS can be read on the way: use tls://");
+  }
+  if (await answered(() => isContested(api, keys))) {
+    context.say(
+      "Another controller is connected to the same NATS account: they take each other's nodes",
+    );
+  }
+  void follow(controller, context);
 
   const owned = stack.move();
   return {
@@ -104,7 +100,7 @@ export async function openExternalHub(
     caller: parts.caller,
     own: null,
     leafUrl: leafs?.urls.join(",") ?? null,
-    replicas: vetted.replicas,
+    replicas,
     joinsRefused: sentence("No node can join this controller", joinLacks),
     localNodeRefused: sentence("There is no local node", localLacks),
     connectAs: (name, as, inboxPrefix) =>
@@ -118,76 +114,6 @@ export async function openExternalHub(
   };
 }
 
-interface Keys {
-  readonly controller: HandedCredentials | null;
-  readonly system: HandedCredentials | null;
-  readonly signer: AccountSigner | null;
-  /** What of the keys was not given. */
-  readonly missing: readonly string[];
-}
-
-function openKeys(nats: ExternalNats, nowMs: number): Keys {
-  const credentials = (path: string | null, name: string) =>
-    path === null ? null : openCredentials({ path, name }, nowMs);
-  const controller = credentials(nats.credsFile, "--nats-creds");
-  const { operatorKeyFile: path, sysCredsFile } = nats;
-  return {
-    controller,
-    system: credentials(sysCredsFile, "--nats-sys-creds"),
-    // Without an account of ours there is none that a node's could import from.
-    signer:
-      path === null
-        ? null
-        : openOperatorKey({ path, name: "--nats-operator-key" }, controller?.account ?? ""),
-    missing: [
-      ...(nats.credsFile === null ? [notGiven("--nats-creds")] : []),
-      ...(sysCredsFile === null ? [notGiven("--nats-sys-creds")] : []),
-      ...(path === null ? [notGiven("--nats-operator-key")] : []),
-    ],
-  };
-}
-
-interface Vetted {
-  /** What is missing for accounts to be made. */
-  readonly accountLacks: readonly string[];
-  /** What is missing for a node to be linked, given an account. */
-  readonly nodeLacks: readonly string[];
-  readonly replicas: number;
-}
-
-async function vet(controller: NatsConnection, api: SystemApi | null, keys: Keys): Promise<Vetted> {
-  const { missing, signer } = keys;
-  if (api === null) {
-    const servers = [serverOf(controller)];
-    return {
-      accountLacks: missing,
-      nodeLacks: lacksOfServers(servers),
-      replicas: replicasOn(servers),
-    };
-  }
-  const servers = await systemServers(api, "--nats-sys-creds");
-  refuseOldServers(servers);
-  const ofAuthority =
-    signer === null ? [] : await lacksOfAuthority(api, signer, "--nats-operator-key");
-  const ofAccount =
-    keys.controller === null ? [] : await lacksOfAccount(api, keys.controller.account);
-  return {
-    accountLacks: [...missing, ...ofAuthority],
-    nodeLacks: [...ofAccount, ...lacksOfServers(servers)],
-    replicas: replicasOn(servers),
-  };
-}
-
-function authorityOf(
-  signer: AccountSigner | null,
-  lacks: readonly string[],
-): AccountSigner | NoAuthority {
-  const missing = sentence("No account can be changed on this NATS system", lacks);
-  if (missing !== null) return { missing };
-  if (signer === null) throw new LemonError("internal_error");
-  return signer;
-}
-
 async function connect(
   url: RemoteSystem,
   name: string,
@@ -198,52 +124,48 @@ async function connect(
     return await openConnection({ url, name, as });
   } catch (failure) {
     if (!(failure instanceof LemonError)) throw failure;
-    const refusal = connectRefusal(failure);
-    const credentials =
-      as === "nobody"
-        ? `The NATS system wants credentials; give them with ${flag}`
-        : `The NATS system refuses the credentials of ${flag}`;
     const message = {
-      credentials,
+      credentials:
+        as === "nobody"
+          ? `The NATS system wants credentials; give them with ${flag}`
+          : `The NATS system refuses the credentials of ${flag}`,
       tls: "TLS with the NATS system fails; --ca-file names the authorities to trust instead of the machine's",
       no_answer: "No NATS server answers where --nats says",
-    }[refusal];
+    }[connectRefusal(failure)];
     throw new LemonError("unavailable", { message, cause: failure });
   }
 }
 
-/** The server that answers, as it describes itself to everybody. */
-function serverOf({ info }: NatsConnection): SystemServer {
-  return {
-    name: info?.server_name ?? "",
-    version: info?.version ?? "",
-    maxPayloadBytes: info?.max_payload ?? 0,
-    // As many as it names; that they all have JetStream is likely, not known.
-    jetStreamPeers: info?.cluster === undefined ? 1 : (info.connect_urls?.length ?? 1),
-  };
+/** What is asked through the system account, with the flag to look at when nobody answers. */
+async function answered<T>(ask: () => Promise<T>): Promise<T> {
+  try {
+    return await ask();
+  } catch (failure) {
+    if (!(failure instanceof LemonError) || failure.code !== "unavailable") throw failure;
+    throw new LemonError("unavailable", {
+      message:
+        "The NATS servers do not answer what the user of --nats-sys-creds has to ask of them",
+      cause: failure,
+    });
+  }
 }
 
-function replicasOn(servers: readonly SystemServer[]): number {
-  const peers = Math.max(...servers.map(({ jetStreamPeers }) => jetStreamPeers));
-  return Math.min(WANTED_REPLICAS, peers);
+async function isContested(api: SystemApi | null, { controller }: HandedKeys): Promise<boolean> {
+  if (api === null || controller === null) return false;
+  const { account } = controller;
+  const connected = await api.connections();
+  return connected.filter((one) => one.account === account && one.name === CONTROLLER).length > 1;
 }
 
 /** What the system does to the controller's connection later on. */
-async function followServers(connection: NatsConnection, { log }: RoleContext): Promise<void> {
+async function follow(connection: NatsConnection, { log }: RoleContext): Promise<void> {
   for await (const status of connection.status()) {
     if (status.type === "error") {
       log.warn({ error: status.error.name }, "NATS refused something to the controller");
     } else if (status.type === "reconnect") {
       const { name, version } = serverOf(connection);
-      log.info({ server: name, version }, "the controller is connected to NATS again");
+      const level = isNewEnough(version) ? "info" : "error";
+      log[level]({ server: name, version }, "the controller is connected to NATS again");
     }
   }
-}
-
-function notGiven(flag: string): string {
-  return `${flag} is not given`;
-}
-
-function sentence(what: string, lacks: readonly string[]): string | null {
-  return lacks.length === 0 ? null : `${what}: ${lacks.join("; ")}`;
 }

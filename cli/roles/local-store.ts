@@ -14,6 +14,7 @@ import {
 import { nodeConfig } from "../../transport/nats-server/config.ts";
 import type { RoleContext } from "./context.ts";
 import type { Controller } from "./controller.ts";
+import { unlessAsked } from "./foreground.ts";
 import { type NodeFolders, ownStoreFolders } from "./home.ts";
 import type { OwnHub } from "./hub.ts";
 import { natsServerBinary } from "./nats-binary.ts";
@@ -69,28 +70,27 @@ async function openOnHub(
 
 async function openOwnServer(
   { controller, life, nodeId, folders }: LocalStoreOptions,
-  { environment, say }: RoleContext,
+  { environment, say, asked }: RoleContext,
 ): Promise<LocalStore> {
   await using stack = new AsyncDisposableStack();
   const { server: directory, receipts } = ownStoreFolders(folders, nodeId);
   const binary = await natsServerBinary(environment, say);
-  const { root } = controller.system;
-  const server = await root.startActor(
-    natsServerActor({
-      binary,
-      directory,
-      config: (places) =>
-        nodeConfig(
-          {
-            serverName: life.serverName,
-            domain: "local",
-            storeUser: life.store.getPublicKey(),
-            sysUser: life.system.getPublicKey(),
-          },
-          places,
-        ),
-    }),
-  );
+  const { system } = controller;
+  const spec = natsServerActor({
+    binary,
+    directory,
+    config: (places) =>
+      nodeConfig(
+        {
+          serverName: life.serverName,
+          domain: "local",
+          storeUser: life.store.getPublicKey(),
+          sysUser: life.system.getPublicKey(),
+        },
+        places,
+      ),
+  });
+  const server = await unlessAsked(asked, system, () => system.root.startActor(spec));
   const { clientUrl: url } = await server.ask("current", null, CURRENT);
   const open = async (name: string, nkeySeed: Uint8Array): Promise<NatsConnection> => {
     const connection = await openConnection({ url, name, as: { nkeySeed } });

@@ -134,6 +134,12 @@ export interface ExternalNatsOptions extends NatsOperatorOptions {
   readonly configure?: (config: string, operator: NatsOperator) => string;
 }
 
+/** Has a server's accounts stand in its configuration. */
+export function memoryResolver(config: string, { accounts }: NatsOperator): string {
+  const preload = [...accounts].map(([key, jwt]) => `${key}: ${jwt}`).join("\n");
+  return config.replace(/^resolver: .*$/m, `resolver: MEMORY\nresolver_preload: {\n${preload}\n}`);
+}
+
 /** One server, configured as `docs/external-nats.md` asks. */
 export async function startExternalNats(options: ExternalNatsOptions = {}): Promise<ExternalNats> {
   const { configure = (config) => config } = options;

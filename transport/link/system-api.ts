@@ -272,7 +272,8 @@ function string(value: unknown): string {
   return typeof value === "string" ? value : "";
 }
 
-function member(value: unknown, name: string): unknown {
+/** A member of an object as it came; undefined of anything else. */
+export function member(value: unknown, name: string): unknown {
   if (typeof value !== "object" || value === null) return undefined;
   return Object.hasOwn(value, name)
     ? (value as Readonly<Record<string, unknown>>)[name]

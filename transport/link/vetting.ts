@@ -7,7 +7,13 @@ import type { AccountSigner } from "../keys/authority.ts";
 import { controllerAccount } from "../keys/claims.ts";
 import { isNewEnough, OLDEST_NATS_SERVER } from "../nats-server/binary.ts";
 import { MAX_PAYLOAD_BYTES } from "../nats-server/config.ts";
-import { isNobodyThere, type OrderFault, type SystemApi, type SystemServer } from "./system-api.ts";
+import {
+  isNobodyThere,
+  member,
+  type OrderFault,
+  type SystemApi,
+  type SystemServer,
+} from "./system-api.ts";
 
 /** Every server of the system. Errors: `invalid_request` when `credsName` are no credentials of its system account. */
 export async function systemServers(api: SystemApi, credsName: string): Promise<SystemServer[]> {
@@ -47,35 +53,46 @@ export function lacksOfServers(servers: readonly SystemServer[]): string[] {
 
 /** What the controller's account does not offer to the accounts of nodes. Errors: `unavailable`. */
 export async function lacksOfAccount(api: SystemApi, account: string): Promise<string[]> {
-  return missingExports(await api.accountClaims(account));
+  try {
+    return lacksOfClaims(await api.accountClaims(account));
+  } catch (failure) {
+    if (!isNobodyThere(failure)) throw failure;
+    return [RESOLVER_LACKS.no_resolver];
+  }
 }
 
-/** Which of our exports an account's claims (the `nats` part) do not say. */
-export function missingExports(claims: unknown): string[] {
-  const held = exportsOf(claims);
+/** The same, of the claims themselves (the `nats` part of its JWT). */
+export function lacksOfClaims(claims: unknown): string[] {
+  const payload = member(member(claims, "limits"), "payload");
+  const isSmall = typeof payload === "number" && payload >= 0 && payload < MAX_PAYLOAD_BYTES;
+  return [
+    ...missingExports(claims),
+    ...(isSmall
+      ? [
+          `the controller's account has payload limit ${payload}, and nodes need ${MAX_PAYLOAD_BYTES}`,
+        ]
+      : []),
+  ];
+}
+
+function missingExports(claims: unknown): string[] {
+  const exports = member(claims, "exports");
+  const held: readonly unknown[] = Array.isArray(exports) ? exports : [];
   return (controllerAccount().exports ?? [])
     .filter(
       ({ subject, type, account_token_position }) =>
         !held.some(
           (offered) =>
-            offered["subject"] === subject &&
-            offered["type"] === type &&
-            offered["account_token_position"] === account_token_position &&
-            offered["token_req"] !== true,
+            member(offered, "subject") === subject &&
+            member(offered, "type") === type &&
+            member(offered, "account_token_position") === account_token_position &&
+            member(offered, "token_req") !== true,
         ),
     )
     .map(
       ({ subject, type, account_token_position }) =>
         `the controller's account does not export the ${type} ${subject} with account_token_position ${account_token_position}`,
     );
-}
-
-function exportsOf(claims: unknown): readonly Readonly<Record<string, unknown>>[] {
-  if (typeof claims !== "object" || claims === null || !("exports" in claims)) return [];
-  const { exports } = claims;
-  return Array.isArray(exports)
-    ? exports.filter((one) => typeof one === "object" && one !== null)
-    : [];
 }
 
 /**

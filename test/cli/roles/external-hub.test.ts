@@ -3,6 +3,7 @@ import { writeFileSync } from "node:fs";
 import { type AddressInfo, createServer } from "node:net";
 import { join } from "node:path";
 import { createOperator } from "@nats-io/nkeys";
+import type { NatsConnection } from "@nats-io/transport-node";
 import { expect } from "chai";
 import type { RoleContext } from "../../../cli/roles/context.ts";
 import { openExternalHub } from "../../../cli/roles/external-hub.ts";
@@ -13,6 +14,7 @@ import { systemApi } from "../../../transport/link/system-api.ts";
 import { quote } from "../../../transport/nats-server/config.ts";
 import {
   type ExternalNats,
+  memoryResolver,
   type NatsFlag,
   type NatsOperator,
   natsOperator,
@@ -212,6 +214,50 @@ describe("a hub that is somebody else's", () => {
     }
   });
 
+  describe("and what a person should know of it", () => {
+    let nats: ExternalNats;
+    before(async () => {
+      nats = await startExternalNats();
+    });
+    after(() => nats[Symbol.asyncDispose]());
+    const told = (url = nats.url): Told => ({
+      "--nats": url,
+      "--nats-creds": nats.operator.creds,
+      "--nats-sys-creds": nats.operator.sysCreds,
+      "--nats-operator-key": nats.operator.operatorKey,
+      "--nats-leaf-url": nats.leafUrl,
+    });
+
+    it("is told when what passes can be read on the way", async () => {
+      // This machine, by a name that does not say so.
+      await open(told(nats.url.replace("127.0.0.1", "[::ffff:127.0.0.1]")));
+      expect(notes).to.deep.equal([
+        "What passes between the controller and NATS can be read on the way: use tls://",
+      ]);
+    });
+
+    it("is told when another controller is in the same account", async () => {
+      await open(told());
+      expect(notes).to.deep.equal([]);
+      await open(told());
+      expect(notes).to.deep.equal([
+        "Another controller is connected to the same NATS account: they take each other's nodes",
+      ]);
+    });
+
+    it("is told in the log when the connection is back", async () => {
+      const hub = await open(told());
+      const back = reconnected(hub.controller);
+      await nats.server.kill();
+      await nats.server.restart();
+      await back;
+      expect(log.lines.map(({ msg, server }) => [msg, server])).to.deep.include([
+        "the controller is connected to NATS again",
+        "theirs",
+      ]);
+    });
+  });
+
   describe("that is older than the floor", () => {
     for (const version of ["2.12.6", "2.11.16", "2.12.7-RC.1"]) {
       it(`is not opened (${version})`, async () => {
@@ -262,6 +308,13 @@ describe("a hub that is somebody else's", () => {
       expect(localNodeRefused).to.equal(`There is no local node: ${lacks}`);
     });
 
+    it("is opened when its accounts stand in its configuration, and says so once", async () => {
+      await using nats = await startExternalNats({ configure: memoryResolver });
+      expect((await openOn(nats)).joinsRefused).to.equal(
+        "No node can join this controller: the NATS servers keep no accounts that can be changed (resolver type: full)",
+      );
+    });
+
     it("is opened when it takes small messages only, or keeps accounts for ever, and says so", async () => {
       await using nats = await startExternalNats({
         configure: (config) =>
@@ -275,6 +328,10 @@ describe("a hub that is somebody else's", () => {
     });
   });
 });
+
+async function reconnected(connection: NatsConnection): Promise<void> {
+  for await (const { type } of connection.status()) if (type === "reconnect") return;
+}
 
 const NOTHING: Told = {
   "--nats": null,

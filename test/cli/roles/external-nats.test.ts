@@ -34,6 +34,17 @@ describe("a controller on somebody else's NATS", () => {
   const clientOf = (controller: StartedController): Promise<Client> =>
     stage.client(controller.url, managedToken(controller));
 
+  /** The receipt of the first run; rejects with the log when there is none. */
+  async function probeOf({ role }: StartedController): Promise<unknown> {
+    const failed = role.until(() =>
+      /the first run did not work/.test(role.log) ? true : undefined,
+    );
+    const probe = role.said("probe").then((event) => event["receipt"]);
+    const receipt = await Promise.race([probe, failed]);
+    if (receipt === true) throw new Error(role.log);
+    return receipt;
+  }
+
   const run = (client: Client, nodeId: string, processId: string, argv = ["echo", "hello"]) =>
     client.call("node.process.run", {
       nodeId,
@@ -81,11 +92,10 @@ describe("a controller on somebody else's NATS", () => {
 
     it("runs a local node, whose receipts lie on this machine's own disk and outlive it", async () => {
       const up = await start(nats, "up");
-      const probe = await up.role.said("probe");
       const nodeId = String(up.ready["nodeId"]);
-      expect(probe["receipt"]).to.include({ nodeId, state: "completed", exitCode: 0 });
+      expect(await probeOf(up)).to.include({ nodeId, state: "completed", exitCode: 0 });
       expect(up.role.log).to.equal("");
-      expect(await up.role.end("SIGTERM")).to.equal(0);
+      await up.role.end("SIGKILL");
 
       expect(existsSync(join(up.home, "controller", "hub"))).to.equal(false);
       const local = join(up.home, "nodes", "local");
@@ -94,8 +104,11 @@ describe("a controller on somebody else's NATS", () => {
 
       const again = await start(nats, "up");
       expect(again.ready["nodeId"]).to.equal(nodeId);
-      const shown = await again.role.said("probe");
-      expect(shown["receipt"]).to.include({ state: "completed", exitCode: 0, stdoutBase64: null });
+      expect(await probeOf(again)).to.include({
+        state: "completed",
+        exitCode: 0,
+        stdoutBase64: null,
+      });
       // Of the accounts there, only the node's link is of the controller's making.
       const accounts = readdirSync(join(nats.operator.folder, "jwt"));
       expect(accounts).to.have.length(nats.operator.accounts.size + 1);
@@ -154,7 +167,7 @@ describe("a controller on somebody else's NATS", () => {
         words: nats.flags(),
         environment: { LEMON_LOG_LEVEL: "trace" },
       });
-      await controller.role.said("probe");
+      await probeOf(controller);
       const worker = join_(controller, [], "worker-quiet");
       await worker.said("joined");
       await controller.role.end("SIGTERM");
@@ -185,14 +198,14 @@ describe("a controller on somebody else's NATS", () => {
       await using nats = await startExternalNats();
       const home = stage.folder("home-both");
       const embedded = await stage.controller("up", { home, environment: QUIET });
-      await embedded.role.said("probe");
+      await probeOf(embedded);
       const first = String(embedded.ready["nodeId"]);
       await run(await clientOf(embedded), first, "embedded-only");
       await embedded.role.end("SIGTERM");
 
       const words = nats.flags();
       const external = await stage.controller("up", { home, words, environment: QUIET });
-      await external.role.said("probe");
+      await probeOf(external);
       const second = String(external.ready["nodeId"]);
       expect(second).not.to.equal(first);
       const client = await clientOf(external);
@@ -203,7 +216,7 @@ describe("a controller on somebody else's NATS", () => {
       await external.role.end("SIGTERM");
 
       const back = await stage.controller("up", { home, environment: QUIET });
-      await back.role.said("probe");
+      await probeOf(back);
       expect(back.ready["nodeId"]).to.equal(first);
       const again = await clientOf(back);
       expect((await get(again, first, "embedded-only")).state).to.equal("completed");
@@ -213,7 +226,7 @@ describe("a controller on somebody else's NATS", () => {
     it("admits nothing on a disk that is not the one it knows", async () => {
       await using nats = await startExternalNats();
       const up = await start(nats, "up");
-      await up.role.said("probe");
+      await probeOf(up);
       await up.role.end("SIGTERM");
       const home = stage.folder("another-disk");
       const foreign = await stage.controller("up", {
@@ -249,7 +262,7 @@ describe("a controller on somebody else's NATS", () => {
           notes.map((one) => `lemon: ${one}`),
         );
         if (localNode) {
-          expect((await up.role.said("probe"))["receipt"]).to.include({ state: "completed" });
+          expect(await probeOf(up)).to.include({ state: "completed" });
         } else {
           expect(up.ready["nodeId"]).to.equal(null);
         }
@@ -339,7 +352,7 @@ describe("a controller on somebody else's NATS", () => {
       ],
       environment: QUIET,
     });
-    expect((await controller.role.said("probe"))["receipt"]).to.include({ state: "completed" });
+    expect(await probeOf(controller)).to.include({ state: "completed" });
     const worker = join_(controller, ["--ca-file", cert]);
     const nodeId = String((await worker.said("joined"))["nodeId"]);
     expect((await run(await clientOf(controller), nodeId, "a")).state).to.equal("completed");
@@ -356,7 +369,7 @@ describe("a controller on somebody else's NATS", () => {
       "--nats-leaf-url": leafUrl,
     });
     const up = await stage.controller("up", { words, environment: QUIET });
-    await up.role.said("probe");
+    await probeOf(up);
     const client = await clientOf(up);
     const worker = join_(up);
     const nodeId = String((await worker.said("joined"))["nodeId"]);

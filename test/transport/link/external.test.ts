@@ -17,8 +17,8 @@ import { type SystemApi, systemApi } from "../../../transport/link/system-api.ts
 import {
   lacksOfAccount,
   lacksOfAuthority,
+  lacksOfClaims,
   lacksOfServers,
-  missingExports,
   refuseOldServers,
   systemServers,
 } from "../../../transport/link/vetting.ts";
@@ -30,6 +30,7 @@ import { serveNodeRequests } from "../../../transport/rpc/requests.ts";
 import {
   type ExternalCluster,
   type ExternalNats,
+  memoryResolver,
   type NatsOperator,
   startExternalCluster,
   startExternalNats,
@@ -49,12 +50,23 @@ function signerOf({ operatorKey, controllerAccount }: NatsOperator): AccountSign
 
 describe("what somebody else's NATS has to have for nodes", () => {
   describe("in the controller's account", () => {
+    it("is room for 8 MiB in one message", () => {
+      const limited = (payload: number) =>
+        lacksOfClaims({ ...controllerAccount(), limits: { payload } });
+      expect(limited(8_388_608)).to.deep.equal([]);
+      expect(limited(-1)).to.deep.equal([]);
+      expect(limited(8_388_607)).to.deep.equal([
+        "the controller's account has payload limit 8388607, and nodes need 8388608",
+      ]);
+      expect(limited(0)).to.have.length(1);
+    });
+
     const full = controllerAccount().exports ?? [];
 
     it("is nothing more than what lemon's own account says, whatever else is exported", () => {
-      expect(missingExports(controllerAccount())).to.deep.equal([]);
+      expect(lacksOfClaims(controllerAccount())).to.deep.equal([]);
       const more = { name: "x", subject: "x.>", type: "stream" };
-      expect(missingExports({ exports: [more, ...full, more] })).to.deep.equal([]);
+      expect(lacksOfClaims({ exports: [more, ...full, more] })).to.deep.equal([]);
     });
 
     it("is named one by one where it is missing", () => {
@@ -62,10 +74,10 @@ describe("what somebody else's NATS has to have for nodes", () => {
         "the controller's account does not export the stream node.*.> with account_token_position 2";
       const service =
         "the controller's account does not export the service ctl.*.> with account_token_position 2";
-      expect(missingExports({ exports: full.slice(1) })).to.deep.equal([stream]);
-      expect(missingExports({ exports: full.slice(0, 1) })).to.deep.equal([service]);
+      expect(lacksOfClaims({ exports: full.slice(1) })).to.deep.equal([stream]);
+      expect(lacksOfClaims({ exports: full.slice(0, 1) })).to.deep.equal([service]);
       for (const claims of [{}, { exports: null }, { exports: [null, 1, "x"] }, null, "x"]) {
-        expect(missingExports(claims)).to.deep.equal([stream, service]);
+        expect(lacksOfClaims(claims)).to.deep.equal([stream, service]);
       }
     });
 
@@ -84,7 +96,7 @@ describe("what somebody else's NATS has to have for nodes", () => {
           const exports = full.map((one, at) => (at === index ? { ...one, ...change } : one));
           const [name, value] = Object.entries(change)[0] ?? [];
           const same = Reflect.get(full[index] ?? {}, name ?? "") === value;
-          expect(missingExports({ exports })).to.have.length(same ? 0 : 1);
+          expect(lacksOfClaims({ exports })).to.have.length(same ? 0 : 1);
         }),
       );
     });
@@ -171,16 +183,10 @@ describe("what somebody else's NATS has to have for nodes", () => {
     });
 
     it("says when its accounts stand in its configuration", async () => {
-      const { api, operator } = await start({
-        configure: (config, { accounts }) =>
-          config.replace(
-            /^resolver: .*$/m,
-            `resolver: MEMORY\nresolver_preload: { ${[...accounts].map(([key, jwt]) => `${key}: ${jwt}`).join("\n")} }`,
-          ),
-      });
-      expect(await lacksOfAuthority(api, signerOf(operator), KEY_FLAG)).to.deep.equal([
-        "the NATS servers keep no accounts that can be changed (resolver type: full)",
-      ]);
+      const { api, operator } = await start({ configure: memoryResolver });
+      const lacks = ["the NATS servers keep no accounts that can be changed (resolver type: full)"];
+      expect(await lacksOfAuthority(api, signerOf(operator), KEY_FLAG)).to.deep.equal(lacks);
+      expect(await lacksOfAccount(api, operator.controllerAccount)).to.deep.equal(lacks);
     });
 
     it("refuses credentials that are not its system account's", async () => {
