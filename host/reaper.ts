@@ -24,7 +24,7 @@ import { readProcessRow } from "./process-table.ts";
 /**
  * Arguments: the folder of the cgroups or "", the mark or "", then a line for each run that is there
  * already. Input: a line `<slot> <pid> <start>` for each run that starts, `<slot>` when it is over; `start`
- * is field 22 of `/proc/<pid>/stat`, or `-` where the reaper finds out by itself (macOS).
+ * is field 22 of `/proc/<pid>/stat`, or `-` where the reaper is to find out by itself (macOS).
  */
 const SCRIPT = `
 exec >/dev/null 2>&1
@@ -126,7 +126,7 @@ export class Reaper {
   watch(pid: number): () => void {
     if (this.#containment.cgroup !== null) return () => {};
     const slot = this.#freeSlot();
-    const line = `${slot} ${pid} ${readProcessRow(pid)?.startTicks ?? "-"}`;
+    const line = `${slot} ${pid} ${startOf(pid)}`;
     this.#runs.set(slot, line);
     this.#tell(line);
     return () => {
@@ -151,7 +151,8 @@ export class Reaper {
   #tell(line: string): void {
     if (this.#pipe === undefined) return;
     this.#pipe.write(`${line}\n`);
-    if (this.#pipe.writableLength > STUCK_BYTES) this.#pipe.destroy();
+    // Not through its pipe: an end of file is what it kills the runs for.
+    if (this.#pipe.writableLength > STUCK_BYTES) process.kill(this.#pid, "SIGKILL");
   }
 
   #start(): void {
@@ -212,5 +213,14 @@ export class Reaper {
       }
     }, delayMs);
     this.#restart.unref();
+  }
+}
+
+function startOf(pid: number): string {
+  try {
+    return String(readProcessRow(pid)?.startTicks ?? "-");
+  } catch {
+    // No descriptor is left to read it through.
+    return "-";
   }
 }

@@ -159,10 +159,22 @@ export class SystemSpawner implements Spawner {
       this.#live.add(started);
       return started;
     } catch (cause) {
-      // It runs, and nobody here can follow it.
-      void this.#exits.watch(child.pid).then(() => this.#exits.reap(child.pid));
-      this.#killGroup(child.pid, "SIGKILL");
+      this.#end(cell, child.pid);
       throw new LemonError("process_outcome_unknown", { cause });
+    }
+  }
+
+  /** Ends what runs and can not be followed. */
+  #end(cell: Cell, pid: number): void {
+    void this.#exits.watch(pid).then(() => {
+      this.#exits.reap(pid);
+      cell.release();
+    });
+    try {
+      if (cell.holdsAll) cell.kill();
+      else this.#killGroup(pid, "SIGKILL");
+    } catch {
+      // The reaper has the last word.
     }
   }
 

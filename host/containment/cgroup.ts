@@ -54,6 +54,7 @@ export class CgroupContainment implements Containment {
   /** When this process was moved last. */
   #movedMs = Number.NEGATIVE_INFINITY;
   #warmUp: Promise<void> | null = null;
+  #closed = false;
 
   private constructor(base: string, lock: FileLock, home: number) {
     this.cgroup = base;
@@ -126,10 +127,11 @@ export class CgroupContainment implements Containment {
     }
     // Looked at and acted upon in one turn: a warm-up that is under way would move this process out of
     // the cell in the very moment of the fork.
-    while (this.#warmUp !== null || !this.#isWarm()) {
+    while (!this.#closed && (this.#warmUp !== null || !this.#isWarm())) {
       this.#warmUp ??= this.#warm();
       await this.#warmUp;
     }
+    if (this.#closed) throw new LemonError("spawn_failed", { details: { reason: "closed" } });
     const child = this.#standIn(folder, () => spawnNative(spec));
     this.#birth = "refused";
     return child;
@@ -195,6 +197,7 @@ export class CgroupContainment implements Containment {
   }
 
   async close(): Promise<void> {
+    this.#closed = true;
     // Its descriptor must not become another file's under it.
     if (this.#warmUp !== null) await this.#warmUp;
     for (const folder of this.#free.splice(0)) folder.remove();

@@ -9,6 +9,7 @@
  */
 import { randomBytes } from "node:crypto";
 import { readFileSync } from "node:fs";
+import { setImmediate, setTimeout } from "node:timers/promises";
 import { LemonError } from "../../protocol/errors.ts";
 import type { ChildExits } from "../child-exits.ts";
 import { isSubreaper, setSubreaper } from "../native/prctl.ts";
@@ -24,6 +25,10 @@ const CLEAR_WITHIN_MS = 2_000;
 /** Becoming another program takes far less; what is unclear for longer was given no environment. */
 const UNCLEAR_WITHIN_MS = 100;
 const LOOK_AGAIN_MS = 5;
+/** Thousands take long to look at, and not every death among them is worth another look at once. */
+const LONG_LOOK_MS = 50;
+/** For so long a look may hold up everything else that this process does. */
+const HOLD_UP_MS = 5;
 
 export class SubreaperContainment implements Containment {
   readonly kind = "subreaper";
@@ -57,10 +62,18 @@ export class SubreaperContainment implements Containment {
 type Owned = "yes" | "no" | "unclear";
 
 interface Look {
-  readonly ours: ProcessRow[];
+  /** Live processes of the run; each was sent the signal. */
+  ours: number;
   unclear: boolean;
   /** Nothing was handed to us meanwhile. */
   complete: boolean;
+  readonly tookMs: number;
+}
+
+/** A process to look at, below one that is the run's or not. */
+interface Suspect {
+  readonly pid: number;
+  readonly parentIsOurs: boolean;
 }
 
 class MarkedCell implements Cell {
@@ -91,30 +104,46 @@ class MarkedCell implements Cell {
   async clear(): Promise<boolean> {
     if (process.platform !== "linux") return true;
     const startedMs = performance.now();
-    for (;;) {
-      const look = this.#look();
-      for (const straggler of look.ours) endNow(straggler);
-      const spentMs = performance.now() - startedMs;
-      const leftMs = patienceMs(look) - spentMs;
-      if (leftMs <= 0) return look.ours.length === 0;
-      await this.#news(look.ours.length > 0 ? leftMs : LOOK_AGAIN_MS);
+    // A death meanwhile is a straggler's own or its parent's, and worth another look.
+    let news = Promise.withResolvers<void>();
+    const stop = this.#exits.onNews(() => news.resolve());
+    try {
+      for (;;) {
+        news = Promise.withResolvers();
+        const look = await this.#look();
+        const leftMs = patienceMs(look) - (performance.now() - startedMs);
+        if (leftMs <= 0) return look.ours === 0;
+        await atMost(look.ours > 0 ? leftMs : LOOK_AGAIN_MS, news.promise);
+        if (look.tookMs > LOOK_AGAIN_MS) await setTimeout(Math.min(look.tookMs, LONG_LOOK_MS));
+      }
+    } finally {
+      stop();
     }
   }
 
   release(): void {}
 
   /**
-   * One look for live processes of this run. Its leader has ended, so whatever is left hangs below one of
-   * this process's own children: usually there is none but other runs', and that is all there is to see.
+   * One look for live processes of this run, each of which is ended. Its leader has ended, so whatever is
+   * left hangs below one of this process's own children: usually there is none but other runs', and that
+   * is all there is to see.
    */
-  #look(): Look {
+  async #look(): Promise<Look> {
+    const startedMs = performance.now();
+    const look = { ours: 0, unclear: false, complete: true };
     const before = this.#strangers();
-    const look: Look = { ours: [], unclear: false, complete: true };
-    for (const pid of before) this.#collect(pid, false, look);
+    const ahead: Suspect[] = before.map((pid) => ({ pid, parentIsOurs: false }));
+    let breathedMs = startedMs;
+    for (let suspect = ahead.pop(); suspect !== undefined; suspect = ahead.pop()) {
+      this.#lookAt(suspect, look, ahead);
+      if (performance.now() - breathedMs < HOLD_UP_MS) continue;
+      await setImmediate();
+      breathedMs = performance.now();
+    }
     // What died while we looked had its children handed to us, perhaps after we had looked there.
     const known = new Set(before);
     look.complete = this.#strangers().every((pid) => known.has(pid));
-    return look;
+    return { ...look, tookMs: performance.now() - startedMs };
   }
 
   /** Children of this process that are no run's leader. */
@@ -122,13 +151,15 @@ class MarkedCell implements Cell {
     return childrenOf(process.pid).filter((pid) => !this.#exits.children.has(pid));
   }
 
-  #collect(pid: number, parentIsOurs: boolean, look: Look): void {
+  #lookAt({ pid, parentIsOurs }: Suspect, look: Omit<Look, "tookMs">, ahead: Suspect[]): void {
     const row = readProcessRow(pid);
     if (row === null || hasEnded(row) || this.#isOlder(row)) return;
     const owned = parentIsOurs ? "yes" : this.#owns(row);
-    if (owned === "yes") look.ours.push(row);
     if (owned === "unclear") look.unclear = true;
-    for (const child of childrenOf(pid)) this.#collect(child, owned === "yes", look);
+    for (const child of childrenOf(pid)) ahead.push({ pid: child, parentIsOurs: owned === "yes" });
+    if (owned !== "yes") return;
+    look.ours += 1;
+    endNow(row);
   }
 
   /** What started before the leader does not descend from it, nor does anything below it that could be told. */
@@ -141,24 +172,19 @@ class MarkedCell implements Cell {
     if (row.session === leader || row.group === leader) return "yes";
     return carries(row.pid, this.#mark);
   }
+}
 
-  /** The next death of some child; a straggler's own or its parent's is one. */
-  #news(atMostMs: number): Promise<void> {
-    return new Promise((resolve) => {
-      const timer = setTimeout(done, atMostMs);
-      const stop = this.#exits.onNews(done);
-      function done(): void {
-        clearTimeout(timer);
-        stop();
-        resolve();
-      }
-    });
-  }
+/** Waits for `news`, and no longer than that. */
+async function atMost(delayMs: number, news: Promise<void>): Promise<void> {
+  const timer = new AbortController();
+  const { signal } = timer;
+  await Promise.race([news, setTimeout(delayMs, undefined, { signal }).catch(() => {})]);
+  timer.abort();
 }
 
 /** How long after the first look it is worth looking again. */
 function patienceMs({ ours, unclear, complete }: Look): number {
-  if (ours.length > 0 || !complete) return CLEAR_WITHIN_MS;
+  if (ours > 0 || !complete) return CLEAR_WITHIN_MS;
   return unclear ? UNCLEAR_WITHIN_MS : 0;
 }
 

@@ -4,6 +4,8 @@ import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { expect } from "chai";
 import { z } from "zod";
+import { ChildExits } from "../../host/child-exits.ts";
+import { SubreaperContainment } from "../../host/containment/subreaper.ts";
 import {
   isAlive,
   type ProcessIdentity,
@@ -11,6 +13,7 @@ import {
   waitForEnd,
 } from "../../host/process-identity.ts";
 import { readProcessRow } from "../../host/process-table.ts";
+import { Reaper } from "../../host/reaper.ts";
 import { identityOf, MODES, type Mode, spawnerOf } from "../support/native-run.ts";
 
 const WORKER = fileURLToPath(new URL("../support/spawning-worker.ts", import.meta.url));
@@ -75,6 +78,36 @@ describe("the reaper of a worker", () => {
       await expectEnded([...runs, next]);
     });
   }
+
+  it("is replaced when it does not read any more, at no cost to what runs", async () => {
+    const run = spawn("sleep", ["600"], { detached: true, stdio: "ignore" });
+    const ended = once(run, "exit");
+    const lost = Promise.withResolvers<void>();
+    const exits = new ChildExits();
+    const containment = new SubreaperContainment(exits);
+    const reaper = new Reaper(exits, containment, lost.resolve);
+    try {
+      const stuck = identityOf(reaper.pid);
+      reaper.watch(run.pid ?? 0);
+      process.kill(stuck.pid, "SIGSTOP");
+      while (isAlive(stuck)) {
+        for (let n = 0; n < 500; n += 1) reaper.watch(process.pid)();
+        await new Promise((resolve) => setImmediate(resolve));
+      }
+      await lost.promise;
+      while (reaper.pid === stuck.pid) await new Promise((resolve) => setImmediate(resolve));
+      expect(run.exitCode ?? run.signalCode).to.equal(null);
+      // The new one knows it, and ends it when this end of its pipe is closed.
+      const next = identityOf(reaper.pid);
+      reaper.close();
+      expect(await ended).to.deep.equal([null, "SIGKILL"]);
+      expect(await waitForEnd(next, 10_000)).to.equal(true);
+    } finally {
+      run.kill("SIGKILL");
+      await containment.close();
+      exits.close();
+    }
+  });
 
   it("ends with the spawner", async () => {
     const spawner = spawnerOf(MODES[0] ?? "subreaper");
