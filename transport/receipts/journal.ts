@@ -124,10 +124,10 @@ export class Journal {
     const { bucket, clock, health, link, witness } = this.#parts;
     const bytes = encodeRevision(revision);
     const digest = digestOf(bytes);
-    await this.#reserve();
     const release = await this.#slots.take();
     let settled = true;
     try {
+      await this.#reserve();
       // Waiting may have taken long: what holds now counts.
       const refusal = health.refusal(operation);
       if (refusal !== null) throw refusal;

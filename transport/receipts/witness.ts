@@ -91,6 +91,8 @@ export class Witness {
   #lastGroup = 0;
   #writing: Promise<void> | null = null;
   #growing: Promise<void> | null = null;
+  /** The end of the last write that was asked for: growth and groups must not cross. */
+  #lastWrite: Promise<void> = Promise.resolve();
   #failed = false;
 
   constructor(file: FileHandle, storeId: string, count: number, slots: number) {
@@ -153,19 +155,29 @@ export class Witness {
 
   async #write(entries: readonly WitnessEntry[]): Promise<void> {
     if (this.#failed) throw new LemonError("receipt_store_unavailable");
-    const bytes = encodeGroup(this.storeId, this.#count, entries);
-    await this.#writeSynced(bytes, (this.#count + 1) * SLOT_BYTES);
-    this.#count += entries.length;
-    this.#slots = Math.max(this.#slots, this.#count);
+    await this.#alone(async () => {
+      const bytes = encodeGroup(this.storeId, this.#count, entries);
+      await this.#writeSynced(bytes, (this.#count + 1) * SLOT_BYTES);
+      this.#count += entries.length;
+      this.#slots = Math.max(this.#slots, this.#count);
+    });
   }
 
   async #grow(): Promise<void> {
     try {
-      await this.#writeSynced(Buffer.alloc(AHEAD_BYTES), (this.#slots + 1) * SLOT_BYTES);
-      this.#slots += AHEAD_BYTES / SLOT_BYTES;
+      await this.#alone(async () => {
+        await this.#writeSynced(Buffer.alloc(AHEAD_BYTES), (this.#slots + 1) * SLOT_BYTES);
+        this.#slots += AHEAD_BYTES / SLOT_BYTES;
+      });
     } catch (failure) {
       throw this.#refusal(failure);
     }
+  }
+
+  #alone(write: () => Promise<void>): Promise<void> {
+    const written = this.#lastWrite.then(write);
+    this.#lastWrite = written.catch(() => {});
+    return written;
   }
 
   async #writeSynced(bytes: Buffer, position: number): Promise<void> {

@@ -52,6 +52,16 @@ describe("a receipt store", () => {
     for (const { receipt } of admissions) expect(receipt).to.deep.equal(admitted[0]?.receipt);
   });
 
+  it("keeps every one of 1,200 ids that are admitted at once, over an opening", async () => {
+    const ids = Array.from({ length: 1_200 }, (_, n) => `run:${n}`);
+    await Promise.all(ids.map((id) => store.admit(id, intent, running)));
+    const { lastWitnessedSequence } = store;
+    await store.close();
+    store = await ground.open();
+    expect(store.retained).to.equal(ids.length);
+    expect(store.lastWitnessedSequence).to.equal(lastWitnessedSequence);
+  });
+
   it("never takes a record for its own admission that somebody else wrote", async () => {
     // The bytes of a real record, put under the id by another hand just before.
     const copied = await store.admit("run:1", intent, running);

@@ -99,6 +99,20 @@ describe("a witness", () => {
     expect(again.entries).to.have.length(901);
   });
 
+  it("writes room ahead behind what was appended, however much came meanwhile", async () => {
+    const appended: Promise<void>[] = [];
+    for (let n = 0; n < 3_000; n += 1) {
+      appended.push(witness.append(entry(n)));
+      // Several at a time ask for room while more is appended than there was room for.
+      if (n % 100 === 0) appended.push(witness.reserve());
+    }
+    await Promise.all(appended);
+    await witness.close();
+    const again = await opened(path);
+    witness = again.witness;
+    expect(again.entries).to.deep.equal(Array.from({ length: 3_000 }, (_, n) => entry(n)));
+  });
+
   it("drops a torn tail for good: what is appended next is not followed by its remains", async () => {
     for (let n = 0; n < 3; n += 1) await witness.append(entry(n));
     await witness.close();
