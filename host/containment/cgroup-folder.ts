@@ -2,8 +2,8 @@
  * Owns one cgroup (v2) that a run is put into: the way in, what lives in it, its end and its removal
  * (cgroups(7)).
  *
- * 1. It is fit for a run only when, by the kernel's word, nothing lives in it or below it, and nothing
- *    in it would be frozen: whoever enters a frozen cgroup stops running, this process too.
+ * 1. It is fit for a run only when, by the kernel's word, nothing lives in it or below it, and nobody
+ *    froze it: whoever enters a frozen cgroup stops running, this process too.
  * 2. One that is gone holds nothing: the kernel removes none in which something lives.
  */
 import {
@@ -25,8 +25,8 @@ import { errnoOf } from "../system-error.ts";
 /** A cgroup is given this long to empty after `cgroup.kill`: only uninterruptible sleep takes longer. */
 const EMPTY_WITHIN_MS = 2_000;
 const LOOK_AGAIN_MS = 5;
-/** `cgroup.events` holds two short lines. */
-const EVENTS = Buffer.alloc(128);
+/** What is read of a cgroup's files: two short lines at most. */
+const TEXT = Buffer.alloc(128);
 /** Links of a folder without folders in it. */
 const LINKS_OF_A_LEAF = 2;
 
@@ -36,14 +36,22 @@ export class CgroupFolder {
   readonly directory: number;
   readonly #procs: number;
   readonly #events: number;
+  readonly #freeze: number;
   /** The kernel did not let this process in. */
   #refuses = false;
 
-  private constructor(path: string, directory: number, procs: number, events: number) {
+  private constructor(
+    path: string,
+    directory: number,
+    procs: number,
+    events: number,
+    freeze: number,
+  ) {
     this.path = path;
     this.directory = directory;
     this.#procs = procs;
     this.#events = events;
+    this.#freeze = freeze;
   }
 
   /** Throws what `node:fs` throws, and leaves nothing behind then. */
@@ -61,6 +69,7 @@ export class CgroupFolder {
         opened(".", constants.O_RDONLY | constants.O_DIRECTORY),
         opened("cgroup.procs", constants.O_WRONLY),
         opened("cgroup.events", constants.O_RDONLY),
+        opened("cgroup.freeze", constants.O_RDONLY),
       );
     } catch (failure) {
       for (const fd of open) closeSync(fd);
@@ -80,14 +89,14 @@ export class CgroupFolder {
   }
 
   get isFit(): boolean {
-    if (this.#refuses) return false;
-    const events = this.#readEvents();
-    if (!events.includes("populated 0") || events.includes("frozen 1")) return false;
+    if (this.#refuses || !readAgain(this.#events).includes("populated 0")) return false;
+    // Not `frozen` of the events: in one that was frozen while its last process ended it stays 0.
+    if (isFrozen(this.#freeze)) return false;
     return fstatSync(this.directory).nlink === LINKS_OF_A_LEAF;
   }
 
   get isEmpty(): boolean {
-    const events = this.#readEvents();
+    const events = readAgain(this.#events);
     return events === "" || events.includes("populated 0");
   }
 
@@ -115,19 +124,24 @@ export class CgroupFolder {
 
   /** Lets go of it, and removes it with those below it as far as they are empty. */
   remove(): void {
-    for (const fd of [this.directory, this.#procs, this.#events]) closeSync(fd);
+    for (const fd of [this.directory, this.#procs, this.#events, this.#freeze]) closeSync(fd);
     removeTree(this.path);
   }
+}
 
-  /** Empty when it is gone. */
-  #readEvents(): string {
-    try {
-      return EVENTS.toString("latin1", 0, readSync(this.#events, EVENTS, 0, EVENTS.length, 0));
-    } catch (failure) {
-      if (errnoOf(failure) === "ENODEV") return "";
-      throw failure;
-    }
+/** The text of an open file of a cgroup as it is now; empty when the cgroup is gone. */
+function readAgain(file: number): string {
+  try {
+    return TEXT.toString("latin1", 0, readSync(file, TEXT, 0, TEXT.length, 0));
+  } catch (failure) {
+    if (errnoOf(failure) === "ENODEV") return "";
+    throw failure;
   }
+}
+
+/** Whether a cgroup itself was frozen, by its open `cgroup.freeze`. */
+export function isFrozen(freeze: number): boolean {
+  return readAgain(freeze).startsWith("1");
 }
 
 /** The kernel tells a change of `cgroup.events` as a modification of the file. Returns the way to stop. */

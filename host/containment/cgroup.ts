@@ -29,7 +29,7 @@ import {
   type NativeSpawn,
   spawnNative,
 } from "../native/spawn.ts";
-import { CgroupFolder, removeTree, subfolders } from "./cgroup-folder.ts";
+import { CgroupFolder, isFrozen, removeTree, subfolders } from "./cgroup-folder.ts";
 import type { Cell, Containment } from "./containment.ts";
 
 /** Whose folders are ours to judge, and nobody else's. */
@@ -46,6 +46,8 @@ export class CgroupContainment implements Containment {
   readonly #lock: FileLock;
   /** Open `cgroup.procs` of the cgroup that this process lives in. */
   readonly #home: number;
+  /** Open `cgroup.freeze` of the folder of all cells. */
+  readonly #freeze: number;
   readonly #free: CgroupFolder[] = [];
   /** Whether a child can be born in a cgroup here. */
   #birth: "known" | "untried" | "refused" = canSpawnIntoCgroup() ? "untried" : "refused";
@@ -56,10 +58,11 @@ export class CgroupContainment implements Containment {
   #warmUp: Promise<void> | null = null;
   #closed = false;
 
-  private constructor(base: string, lock: FileLock, home: number) {
+  private constructor(base: string, lock: FileLock, home: number, freeze: number) {
     this.cgroup = base;
     this.#lock = lock;
     this.#home = home;
+    this.#freeze = freeze;
   }
 
   /** Null where no cgroup v2 is mounted, writable and killable (kernel 5.14). */
@@ -76,18 +79,23 @@ export class CgroupContainment implements Containment {
 
   static #tryBelow(own: string): CgroupContainment | null {
     const base = join(own, `lemon-runs-${randomBytes(8).toString("hex")}`);
-    const opened: { lock?: FileLock; home?: number; containment?: CgroupContainment } = {};
+    const open: number[] = [];
+    let lock: FileLock | undefined;
+    let containment: CgroupContainment | undefined;
     try {
       mkdirSync(base);
-      opened.lock = holdNew(base);
-      opened.home = openSync(join(own, "cgroup.procs"), constants.O_WRONLY);
-      opened.containment = new CgroupContainment(base, opened.lock, opened.home);
-      opened.containment.#prove();
-      return opened.containment;
+      lock = holdNew(base);
+      const home = openSync(join(own, "cgroup.procs"), constants.O_WRONLY);
+      open.push(home);
+      const freeze = openSync(join(base, "cgroup.freeze"), constants.O_RDONLY);
+      open.push(freeze);
+      containment = new CgroupContainment(base, lock, home, freeze);
+      containment.#prove();
+      return containment;
     } catch {
-      if (opened.home !== undefined) closeSync(opened.home);
+      for (const fd of open) closeSync(fd);
       // Where this process could not leave again, the lock is what keeps it from being taken for abandoned.
-      if (opened.containment?.isHome !== false) opened.lock?.release();
+      if (containment?.isHome !== false) lock?.release();
       removeTree(base);
       return null;
     }
@@ -179,15 +187,15 @@ export class CgroupContainment implements Containment {
   }
 
   #fitFolder(): CgroupFolder {
+    if (isFrozen(this.#freeze)) {
+      throw new LemonError("spawn_failed", { details: { reason: "cgroup_frozen" } });
+    }
     for (let folder = this.#free.pop(); folder !== undefined; folder = this.#free.pop()) {
       if (folder.isFit) return folder;
       folder.remove();
     }
     this.#created += 1;
-    const folder = CgroupFolder.make(join(this.cgroup, `run-${this.#created}`));
-    if (folder.isFit) return folder;
-    folder.remove();
-    throw new LemonError("spawn_failed", { details: { reason: "cgroup_frozen" } });
+    return CgroupFolder.make(join(this.cgroup, `run-${this.#created}`));
   }
 
   /** One that is fit is kept for the next run; another is removed, at the latest by `close`. */
@@ -202,7 +210,7 @@ export class CgroupContainment implements Containment {
     if (this.#warmUp !== null) await this.#warmUp;
     for (const folder of this.#free.splice(0)) folder.remove();
     removeTree(this.cgroup);
-    closeSync(this.#home);
+    for (const fd of [this.#home, this.#freeze]) closeSync(fd);
     this.#lock.release();
   }
 }
