@@ -14,7 +14,7 @@ import { cacheFolder, codeOf, exclusively, withScratch } from "./cache-folder.mj
 import { fetchFromApt, fetchFromRelease } from "./nats-server-sources.mjs";
 
 /** The oldest server that checks what a leaf publishes, and syncs before it acknowledges. */
-const FLOOR = "2.12.7";
+export const FLOOR = "2.12.7";
 
 /** Where packages put it on machines whose ordinary PATH does not name the place. */
 const USUAL_FOLDERS = [

@@ -70,6 +70,8 @@ export async function openConnection(options: NatsConnectionOptions): Promise<Na
       maxReconnectAttempts: -1,
       pingInterval: PING_MS,
       maxPingOut: UNANSWERED_PINGS,
+      // Else the stack of every request is captured: 45 µs each.
+      noAsyncTraces: true,
       // A server that restarts may refuse us until its resolver has read our account.
       ignoreAuthErrorAbort: true,
       ...(inboxPrefix === undefined ? {} : { inboxPrefix }),

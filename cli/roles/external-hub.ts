@@ -21,7 +21,7 @@ import {
 import { type SystemApi, systemApi } from "../../transport/link/system-api.ts";
 import { refuseOldServers } from "../../transport/link/vetting.ts";
 import { leafUrls, natsSystem } from "../../transport/nats-address.ts";
-import { isNewEnough } from "../../transport/nats-server/binary.ts";
+import { isNewEnough } from "../../transport/nats-server/version.ts";
 import type { ExternalNats } from "../options.ts";
 import type { RoleContext } from "./context.ts";
 import {

@@ -2,7 +2,7 @@
 
 import { LemonError } from "../../protocol/errors.ts";
 import { ensureNatsServer, NatsServerError } from "../../scripts/nats-server.mjs";
-import type { NatsServerBinary } from "../../transport/nats-server/binary.ts";
+import type { NatsServerBinary } from "../../transport/nats-server/server.ts";
 
 /** Errors: `nats_server_missing`, `nats_server_too_old`, `nats_server_failed`; each one line that says what helps. */
 export async function natsServerBinary(

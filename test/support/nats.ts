@@ -14,7 +14,7 @@ import {
 import pino from "pino";
 import { systemClock } from "../../host/clock.ts";
 import { identify, type ProcessIdentity, signalProcess } from "../../host/process-identity.ts";
-import { findNatsServer, type NatsServerBinary } from "../../transport/nats-server/binary.ts";
+import { findNatsServer } from "../../scripts/nats-server.mjs";
 import {
   type HubConfig,
   hubConfig,
@@ -22,7 +22,11 @@ import {
   nodeConfig,
   type ServerPlaces,
 } from "../../transport/nats-server/config.ts";
-import { type NatsServerChild, startNatsServer } from "../../transport/nats-server/server.ts";
+import {
+  type NatsServerBinary,
+  type NatsServerChild,
+  startNatsServer,
+} from "../../transport/nats-server/server.ts";
 import { type TempFolder, tempFolder } from "./temp-folder.ts";
 
 export interface TestServer extends AsyncDisposable {
@@ -68,9 +72,15 @@ for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) {
 
 let binary: Promise<NatsServerBinary> | undefined;
 
+async function foundBinary(): Promise<NatsServerBinary> {
+  const found = await findNatsServer();
+  if (!found.found) throw new Error(found.message);
+  return found;
+}
+
 /** The nats-server that the tests run with (`LEMON_NATS_SERVER`, else PATH). */
 export function natsServerBinary(): Promise<NatsServerBinary> {
-  binary ??= findNatsServer(process.env);
+  binary ??= foundBinary();
   return binary;
 }
 

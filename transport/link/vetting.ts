@@ -5,8 +5,8 @@
 import { LemonError } from "../../protocol/errors.ts";
 import type { AccountSigner } from "../keys/authority.ts";
 import { controllerAccount } from "../keys/claims.ts";
-import { isNewEnough, OLDEST_NATS_SERVER } from "../nats-server/binary.ts";
 import { MAX_PAYLOAD_BYTES } from "../nats-server/config.ts";
+import { isNewEnough, OLDEST_NATS_SERVER } from "../nats-server/version.ts";
 import {
   isNobodyThere,
   member,
@@ -33,8 +33,7 @@ export function refuseOldServers(servers: readonly SystemServer[]): void {
   const old = servers.find(({ version }) => !isNewEnough(version));
   if (old === undefined) return;
   const { name, version: found } = old;
-  const { major, minor, patch } = OLDEST_NATS_SERVER;
-  const needed = `${major}.${minor}.${patch}`;
+  const needed = OLDEST_NATS_SERVER;
   throw new LemonError("nats_server_too_old", {
     message: `The NATS server ${name} runs ${found}; lemon needs at least ${needed} on every server`,
     details: { found, needed },

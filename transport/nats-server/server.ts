@@ -21,7 +21,6 @@ import { identify } from "../../host/process-identity.ts";
 import { ensurePrivateDirectory, writeSecureFile } from "../../host/secure-file.ts";
 import { systemFailure } from "../../host/system-error.ts";
 import { LemonError } from "../../protocol/errors.ts";
-import type { NatsServerBinary } from "./binary.ts";
 import type { ServerPlaces, ServerPorts } from "./config.ts";
 import { anyTaken, choosePorts } from "./ports.ts";
 import { readServerInfo, type ServerInfo, watchPortsFile } from "./ready.ts";
@@ -53,6 +52,13 @@ export interface NatsServerChild extends NatsServer {
   reload(): Promise<void>;
   /** SIGTERM, then SIGKILL. Resolves when it has ended. Idempotent. */
   stop(): Promise<void>;
+}
+
+/** An executable that was asked for its version. */
+export interface NatsServerBinary {
+  readonly path: string;
+  /** As the server prints it, without the `v`. */
+  readonly version: string;
 }
 
 export interface NatsServerSpec {

@@ -7,7 +7,7 @@
 import type { StreamInfo } from "@nats-io/jetstream";
 import type { NatsConnection } from "@nats-io/transport-node";
 import { z } from "zod";
-import { isNewEnough } from "../nats-server/binary.ts";
+import { isNewEnough } from "../nats-server/version.ts";
 
 const jszAnswer = z.object({
   server: z.object({ name: z.string(), id: z.string(), ver: z.string() }),
