@@ -43,10 +43,14 @@ export function controllerFolders(home: string): ControllerFolders {
 /** Where one node of this machine keeps what it must not lose. */
 export interface NodeFolders {
   readonly directory: string;
-  /** Its own nats-server: leaf and store. Unused by the local node of an embedded hub. */
-  readonly server: string;
   /** The credentials of the link. */
   readonly link: string;
+}
+
+/** What belongs to a durable id: whoever joins under another is another node, whose receipts are others. */
+export interface StoreFolders {
+  /** The node's own nats-server: leaf and store. Unused by the local node of an embedded hub. */
+  readonly server: string;
   /** The witness, store identity and fingerprint key of its receipts. */
   readonly receipts: string;
 }
@@ -69,27 +73,18 @@ export function nodeFolders(home: string, name: string): NodeFolders {
     });
   }
   const directory = join(home, "nodes", name);
-  return {
-    directory,
-    server: join(directory, "server"),
-    link: join(directory, "link"),
-    receipts: join(directory, "receipts"),
-  };
+  return { directory, link: join(directory, "link") };
 }
 
 const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 
-/**
- * Where the local node keeps what belongs to its durable id. On another NATS, and once it was removed, it is
- * another node, whose receipts are others. Errors: `document_store_damaged` for an id that this program never
- * gave.
- */
-export function ownStoreFolders(
-  folders: NodeFolders,
-  nodeId: NodeId,
-): Pick<NodeFolders, "server" | "receipts"> {
+/** Errors: `document_store_damaged` for an id that this program never gave. */
+export function storeFolders({ directory }: NodeFolders, nodeId: NodeId): StoreFolders {
   if (!UUID.test(nodeId)) throw new LemonError("document_store_damaged");
-  return { server: join(folders.server, nodeId), receipts: join(folders.receipts, nodeId) };
+  return {
+    server: join(directory, "server", nodeId),
+    receipts: join(directory, "receipts", nodeId),
+  };
 }
 
 /**

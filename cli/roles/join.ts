@@ -36,7 +36,7 @@ import {
   untilAsked,
   wasGivenUp,
 } from "./foreground.ts";
-import { claimIdentity, nodeFolders, openHome } from "./home.ts";
+import { claimIdentity, nodeFolders, openHome, storeFolders } from "./home.ts";
 import { joinExitCode, LIFE_ENDS, withAdvice } from "./join-failure.ts";
 import { natsServerBinary } from "./nats-binary.ts";
 import { type NodeServices, startNodeServices } from "./node-services.ts";
@@ -120,6 +120,7 @@ async function serve(
   const { first } = channel;
   const nodeKey = first.nodeKey as NodeKey;
   const nodeId = first.nodeId as NodeId;
+  const own = storeFolders(folders, nodeId);
 
   const leafUrl = leafUrlOf(first, options);
   const leaf = createLeafLink({ folder: folders.link, key: life.link, clock });
@@ -129,7 +130,7 @@ async function serve(
   stack.defer(() => system.shutdown());
   const spec = natsServerActor({
     binary,
-    directory: folders.server,
+    directory: own.server,
     config: (places) => nodeConfig(configOf(life, leaf, nodeKey, leafUrl, options), places),
   });
   const server = await unlessAsked(foreground.asked, system, () => system.root.startActor(spec));
@@ -163,7 +164,7 @@ async function serve(
         nodeKey,
         generation: first.generation,
         registeredStore: registeredStore(first),
-        receipts: folders.receipts,
+        receipts: own.receipts,
         place: options,
         home: options.home,
       },

@@ -15,7 +15,7 @@ import { nodeConfig } from "../../transport/nats-server/config.ts";
 import type { RoleContext } from "./context.ts";
 import type { Controller } from "./controller.ts";
 import { unlessAsked } from "./foreground.ts";
-import { type NodeFolders, ownStoreFolders } from "./home.ts";
+import { type NodeFolders, storeFolders } from "./home.ts";
 import type { OwnHub } from "./hub.ts";
 import { natsServerBinary } from "./nats-binary.ts";
 
@@ -63,7 +63,7 @@ async function openOnHub(
     store,
     storeSystem: system,
     server,
-    receipts: ownStoreFolders(folders, nodeId).receipts,
+    receipts: storeFolders(folders, nodeId).receipts,
     [Symbol.asyncDispose]: () => store.close(),
   };
 }
@@ -73,7 +73,7 @@ async function openOwnServer(
   { environment, say, asked }: RoleContext,
 ): Promise<LocalStore> {
   await using stack = new AsyncDisposableStack();
-  const { server: directory, receipts } = ownStoreFolders(folders, nodeId);
+  const { server: directory, receipts } = storeFolders(folders, nodeId);
   const binary = await natsServerBinary(environment, say);
   const { system } = controller;
   const spec = natsServerActor({

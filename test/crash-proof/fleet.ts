@@ -125,14 +125,15 @@ export async function startCrashFleet(): Promise<CrashFleet> {
   stack.defer(() => worker.stop());
   const joined = await worker.ready();
 
+  const nodeId = String(joined["nodeId"]);
   const servers = {
     hub: join(controllerHome, "controller", "hub", "server.json"),
-    leaf: join(nodeHome, "nodes", NODE_NAME, "server", "server.json"),
+    leaf: join(nodeHome, "nodes", NODE_NAME, "server", nodeId, "server.json"),
   };
   const owned = stack.move();
   return {
     url: String(ready["url"]),
-    nodeId: String(joined["nodeId"]),
+    nodeId,
     work,
     disk,
     proxy,

@@ -165,7 +165,7 @@ export function managedToken({ ready }: Pick<StartedController, "ready">): strin
 
 const serverRecord = z.object({ server: z.object({ pid: z.number(), startTime: z.string() }) });
 
-/** The nats-server that a role's folder (`controller/hub`, `nodes/<name>/server`) names, alive or not. */
+/** The nats-server that a role's folder (`controller/hub`, `nodes/<name>/server/<id>`) names, alive or not. */
 export function recordedServer(directory: string): ProcessIdentity {
   const text = readFileSync(join(directory, "server.json"), "utf8");
   return serverRecord.parse(JSON.parse(text)).server;

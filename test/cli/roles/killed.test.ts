@@ -83,7 +83,7 @@ describe("a role that is killed with SIGKILL", () => {
     const first = await stage.node(controller, { environment: JOINING });
     const { nodeId } = first;
     const child = await busy(client, nodeId);
-    const server = recordedServer(join(first.home, "nodes", "worker", "server"));
+    const server = recordedServer(join(first.home, "nodes", "worker", "server", nodeId));
     await first.role.end("SIGKILL");
     expect(await waitForEnd(child, 10_000)).to.equal(true);
     expect(isAlive(server)).to.equal(true);
@@ -155,7 +155,7 @@ describe("a role that is killed with SIGKILL", () => {
       ["identity taken", (home) => seen(join(node(home), "lock"))],
       ["approved", (home) => seen(join(home, "nodes", "execution"))],
       ["life opened", (home) => seen(join(node(home), "link", "a.creds"))],
-      ["server recorded", (home) => seen(join(node(home), "server", "server.json"))],
+      ["server recorded", (home) => seenBelow(join(node(home), "server"), "server.json")],
       ["store open", (_, role) => logged(role, "receipt store is open")],
       ["joined", (_, role) => role.said("joined")],
     ];
@@ -179,6 +179,16 @@ describe("a role that is killed with SIGKILL", () => {
   });
 
   const seen = (path: string) => until(path, () => existsSync(path) || undefined);
+  /** In the folder of whatever id the node got. */
+  const seenBelow = async (folder: string, file: string) => {
+    await seen(folder);
+    await until(
+      file,
+      () =>
+        readdirSync(folder).some((id) => existsSync(join(folder, id, file)) || undefined) ||
+        undefined,
+    );
+  };
   const logged = (role: RoleProcess, line: string) =>
     role.until(() => role.log.includes(line) || undefined);
   const runRecords = (home: string) =>
