@@ -213,6 +213,73 @@ describe("the watch over links", () => {
       expect(events).to.deep.equal(["connected 3", "connected 4", "connected 5"]);
     });
 
+    describe("with a list to ask for", () => {
+      let listed: SystemConnection[] | null;
+      let asked: number;
+      let onAsk: () => void;
+      let asking: LinkWatch;
+
+      beforeEach(() => {
+        listed = [];
+        asked = 0;
+        onAsk = () => undefined;
+        asking = new LinkWatch({
+          clock,
+          isNode: (account): account is NodeKey => account.startsWith("A"),
+          isLeaf: () => true,
+          isRenewing: () => false,
+          emit: (event) => events.push(text(event)),
+          refresh() {
+            asked += 1;
+            onAsk();
+            return asking.reconcile(() =>
+              listed === null ? Promise.reject(new Error("no answer")) : Promise.resolve(listed),
+            );
+          },
+        });
+        asking.connected(link("1"));
+        asking.connected(link("S2:1"));
+        events.length = 0;
+      });
+      afterEach(() => asking.stop());
+
+      it("finds the link that died with its server, after a second and without an advisory", async () => {
+        listed = [link("S2:1")];
+        await clock.advance(999);
+        expect([asked, events]).to.deep.equal([0, []]);
+        await clock.advance(1);
+        expect([asked, events]).to.deep.equal([1, ["disconnected 1 1 "]]);
+        await clock.advance(60_000);
+        expect(asked).to.equal(1);
+      });
+
+      it("asks again every second while nobody answers, and accuses nobody", async () => {
+        listed = null;
+        await clock.advance(3_000);
+        expect([asked, events]).to.deep.equal([3, []]);
+        listed = [link("S2:1")];
+        await clock.advance(1_000);
+        expect(events).to.deep.equal(["disconnected 1 1 "]);
+      });
+
+      it("accuses whoever still stands beside another at one server", async () => {
+        asking.disconnected(link("S2:1"), "Client Closed");
+        asking.connected(link("2"));
+        listed = [link("1"), link("2")];
+        await clock.advance(1_000);
+        expect(events.at(-1)).to.equal("shared A1 U1");
+      });
+
+      it("accuses nobody once it was stopped while it asked", async () => {
+        asking.disconnected(link("S2:1"), "Client Closed");
+        asking.connected(link("2"));
+        listed = [link("1"), link("2")];
+        onAsk = () => asking.stop();
+        await clock.advance(1_000);
+        expect([asked, events.includes("shared A1 U1")]).to.deep.equal([1, false]);
+      });
+    });
+
     it("tells it once for a key", () => {
       watch.connected(link("1"));
       watch.connected(link("2", { name: "n-2" }));
