@@ -75,7 +75,7 @@ export class PairingBook {
     nodeId: NodeId,
   ): Entry {
     this.#sweep();
-    if (this.waiting().length >= MAX_WAITING) throw new LemonError("rate_limited");
+    this.#refuseBeyondBound();
     this.#makeRoom();
     let code = this.#secrets.code();
     while (this.#byCode.has(sha256(code))) code = this.#secrets.code();
@@ -165,6 +165,14 @@ export class PairingBook {
       if (entry.endsAtMs + REMEMBERED_MS > nowMs) return;
       this.#forget(entry);
     }
+  }
+
+  #refuseBeyondBound(): void {
+    const waiting = this.waiting();
+    const [oldest] = waiting;
+    if (waiting.length < MAX_WAITING || oldest === undefined) return;
+    const retryAfterMs = Math.ceil(oldest.endsAtMs - this.#clock.monotonicMs());
+    throw new LemonError("rate_limited", { details: { retryAfterMs } });
   }
 
   #makeRoom(): void {

@@ -186,9 +186,12 @@ describe("pairing a machine", () => {
 
   it("keeps a thousand requests waiting and refuses the next until one is decided or over", async () => {
     const first = await request({ nodeName: "n-0" });
+    await room.clock.advance(60_000);
     for (let count = 1; count < 1_000; count += 1) await request({ nodeName: `n-${count}` });
     const refusal = await refusalOf(() => request({ nodeName: "one-more" }));
     expect(refusal.wire).to.equal("RATE_LIMITED");
+    // Until the oldest is over.
+    expect(refusal.details).to.deep.equal({ retryAfterMs: 240_000 });
     expect(new Set((await list()).map(({ code }) => code)).size).to.equal(1_000);
     await reject(first.pairingId);
     await request({ nodeName: "one-more" });

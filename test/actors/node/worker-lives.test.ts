@@ -543,6 +543,7 @@ describe("a worker life", () => {
     );
     const refused = outcomes.filter(({ status }) => status === "rejected");
     expect(refused).to.have.length(40 - 17);
+    expect(refused[0]).to.have.nested.property("reason.details.retryAfterMs", 1_000);
     expect((await open(session, life)).generation).to.equal(1);
   });
 });
