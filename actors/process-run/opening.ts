@@ -3,7 +3,9 @@
  * that may help, and until then answers every call with why it is not open.
  *
  * 1. A store that is not open is an error for every call, reads included: never absence.
- * 2. A damaged store is not tried again: only joining under a new id helps (`receipt_store_damaged`).
+ * 2. A store whose witness can not be written any more serves no longer: only a new life of the worker
+ *    can tell what the disk holds, and it is asked for (`failed`).
+ * 3. A damaged store is not tried again: only joining under a new id helps (`receipt_store_damaged`).
  */
 import type { Logger } from "pino";
 import type { CancelTimer, Clock } from "../../host/clock.ts";
@@ -34,6 +36,9 @@ const RETRY_MS = { first: 500, longest: 15_000 } as const;
 
 export class ProcessOpening implements Pick<ProcessService, "run" | "get" | "cancel"> {
   readonly #options: OpeningOptions;
+  /** Rejects with `receipt_store_unavailable` when this life of the worker can serve no longer. */
+  readonly failed: Promise<never>;
+  readonly #fail: (failure: LemonError) => void;
   #store: OpenReceiptStore<ProcessState> | null = null;
   #service: ProcessService | null = null;
   #failure = new LemonError("receipt_store_unavailable");
@@ -42,6 +47,11 @@ export class ProcessOpening implements Pick<ProcessService, "run" | "get" | "can
 
   constructor(options: OpeningOptions) {
     this.#options = options;
+    const { promise, reject } = Promise.withResolvers<never>();
+    // Whoever waits for it hears of it; nobody has to.
+    promise.catch(() => {});
+    this.failed = promise;
+    this.#fail = reject;
   }
 
   /** Resolves after the first attempt, whatever came of it. */
@@ -110,6 +120,9 @@ export class ProcessOpening implements Pick<ProcessService, "run" | "get" | "can
       const store = await openStore();
       if (this.#closed) return await store.close();
       this.#store = store;
+      store.watch(() => {
+        if (store.condition === "failed") this.#fail(unwritable());
+      });
       this.#service = await startService(store);
     } catch (failure) {
       if (!(failure instanceof LemonError)) throw failure;
@@ -122,4 +135,11 @@ export class ProcessOpening implements Pick<ProcessService, "run" | "get" | "can
       });
     }
   }
+}
+
+function unwritable(): LemonError {
+  return new LemonError("receipt_store_unavailable", {
+    message:
+      "The witness of the receipts can not be written any more, so this worker ended; look at the disk, and start it again",
+  });
 }

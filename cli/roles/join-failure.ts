@@ -22,6 +22,7 @@ const LOCAL_FAILURES: ReadonlySet<string> = new Set([
   "nats_server_too_old",
   "nats_server_failed",
   "store_in_use",
+  "receipt_store_unavailable",
   "restart_intensity_exceeded",
   "permission_denied",
   "no_space",

@@ -195,6 +195,7 @@ async function serve(
   const end = await Promise.race([
     untilAsked(foreground, system.ended).then(() => null),
     over.promise,
+    services.failed,
   ]);
   if (end === null) {
     await services.drain(foreground.hurry);

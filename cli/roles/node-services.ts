@@ -45,6 +45,8 @@ export interface NodeServicesOptions {
 
 export interface NodeServices extends AsyncDisposable {
   readonly rpc: RpcServer;
+  /** Rejects when this life of the worker can serve no longer. */
+  readonly failed: Promise<never>;
   storeFacts(): Pick<StoreFacts, "storeId" | "storeSequence">;
   /** Takes no more runs; lets those under way finish until `hurry`, then cancels them. */
   drain(hurry: AbortSignal): Promise<void>;
@@ -146,6 +148,7 @@ export async function startNodeServices(
   const owned = stack.move();
   return {
     rpc,
+    failed: processes.failed,
     storeFacts() {
       const { storeId, storeSequence } = processes.facts();
       return { storeId, storeSequence };

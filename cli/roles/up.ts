@@ -43,7 +43,10 @@ async function serve(
     await showFirstRun(controller, local, announcement, foreground.asked);
   }
 
-  await untilAsked(foreground, controller.ended);
+  await Promise.race([
+    untilAsked(foreground, controller.ended),
+    ...(local === null ? [] : [local.services.failed]),
+  ]);
   await local?.services.drain(foreground.hurry);
   await controller.closeGateway();
   return EXIT.ok;
