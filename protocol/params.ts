@@ -26,7 +26,7 @@ export function paramsReader<Params extends Fields>(
   const required = [...known.keys()].filter((field) => known.get(field)?._zod.optin !== "optional");
 
   return (raw) => {
-    const given = asMap(raw);
+    const given = paramsMap(raw);
     const missing = required.filter((field) => (given[field] ?? null) === null);
     if (missing.length > 0) refuse(`Missing required fields: ${missing.join(", ")}`);
 
@@ -58,13 +58,14 @@ function refuse(message: string, code: ErrorCode = "invalid_params"): never {
   throw new LemonError(code, { message });
 }
 
-function asMap(raw: unknown): Given {
+/** What stands in `params`; absent and null read as `{}`. Throws `invalid_params` for anything but an object. */
+export function paramsMap(raw: unknown): Given {
   if (raw === undefined || raw === null) return {};
   if (!isMap(raw)) refuse(`Type errors: params: expected map, got ${nameOf(raw)}`);
   return raw;
 }
 
-function isMap(value: unknown): value is Given {
+export function isMap(value: unknown): value is Given {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 

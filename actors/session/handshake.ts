@@ -2,8 +2,8 @@
  * Owns what a `connect` says and what `hello-ok` answers (control-plane-wire.md 1.3 and 1.4). Nothing a
  * client puts there is an error but `params` that are no object: what can not be used is not there.
  */
-import { LemonError } from "../../protocol/errors.ts";
 import type { HelloFrame, Policy } from "../../protocol/frames.ts";
+import { isMap, paramsMap } from "../../protocol/params.ts";
 import { grantScopes, SCOPES_OF_ROLE, type Scope } from "../../protocol/scopes.ts";
 import { PROTOCOL_VERSION } from "../../protocol/version.ts";
 import type { Caller, Credentials, Identity } from "./handler.ts";
@@ -16,14 +16,9 @@ export interface Greeting extends Pick<Credentials, "token" | "role" | "clientId
 /** A client's name for itself is shown to others, so it is bounded. */
 const CLIENT_ID_MAX_LENGTH = 256;
 
-type Members = Readonly<Record<string, unknown>>;
-
 /** Throws `invalid_params`. The token is taken from `auth.token` and from nowhere else. */
 export function readGreeting(raw: unknown): Greeting {
-  if (raw !== undefined && raw !== null && !isMembers(raw)) {
-    throw new LemonError("invalid_params", { message: "Type errors: params: expected map" });
-  }
-  const params = membersOf(raw);
+  const params = paramsMap(raw);
   return {
     token: stringOf(membersOf(params["auth"])["token"]),
     role: params["role"],
@@ -67,12 +62,8 @@ export function helloFrame(
   };
 }
 
-function isMembers(value: unknown): value is Members {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
-}
-
-function membersOf(value: unknown): Members {
-  return isMembers(value) ? value : {};
+function membersOf(value: unknown): Readonly<Record<string, unknown>> {
+  return isMap(value) ? value : {};
 }
 
 function stringOf(value: unknown): string | null {

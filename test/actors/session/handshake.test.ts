@@ -159,9 +159,15 @@ describe("the handshake", () => {
 
   it("refuses params that are no object, and takes anything else for what can not be used", async () => {
     const client = await WsClient.open(gateway.url);
-    for (const params of [[], "x", 7, true]) {
-      const refused = await client.call("connect", params);
-      assert.equal(refused.error?.code, "INVALID_REQUEST");
+    for (const [params, got] of [
+      [[], "list"],
+      ["x", "string"],
+      [7, "integer"],
+      [true, "boolean"],
+    ] as const) {
+      const { error } = await client.call("connect", params);
+      assert.equal(error?.code, "INVALID_REQUEST");
+      assert.equal(error?.message, `Type errors: params: expected map, got ${got}`);
     }
     const odd = [
       undefined,

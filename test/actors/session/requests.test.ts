@@ -19,15 +19,6 @@ const DEVICE: Identity = { role: "device", clientId: "d", node: null };
 
 const RENAMED = { nodeId: "n", name: "x", renamed: true, summary: {} } as const;
 const VERIFIED = { valid: true, status: "approved", summary: {} } as const;
-const RECEIPT = {
-  processId: "p",
-  nodeId: "n",
-  state: "completed",
-  exitCode: 0,
-  stdoutBase64: "",
-  stderrBase64: "",
-  outputTruncated: false,
-} as const;
 
 async function within(
   handlers: Partial<MethodHandlers>,
@@ -533,35 +524,30 @@ describe("requests on one connection", () => {
 });
 
 describe("an answer", () => {
-  const LARGEST_BASE64 =
+  const listOf = (text: string) => ({ nodes: [], summary: { text } });
+  const LARGEST_TEXT =
     POLICY.maxPayload -
-    JSON.stringify({
-      type: "res",
-      id: "x",
-      ok: true,
-      payload: { ...RECEIPT, stdoutBase64: "" },
-    }).length;
+    JSON.stringify({ type: "res", id: "x", ok: true, payload: listOf("") }).length;
 
   it("may be as large as maxPayload, and not a byte larger; the socket is kept", () => {
     let text = "";
     return within(
       {
-        "node.process.get": () => ({ ...RECEIPT, stdoutBase64: text }),
-        "node.process.cancel": async () => ({ ...RECEIPT, stdoutBase64: text }),
+        "node.list": () => listOf(text),
+        "node.rename": async () => ({ nodeId: "n", name: text, renamed: true, summary: {} }),
       },
       async (client) => {
-        const params = { nodeId: "n", processId: "p" };
         const ask = (method: string): Promise<Frame> => {
-          client.request(method, params, "x");
+          client.request(method, { nodeId: "n", name: "m" }, "x");
           return client.next();
         };
-        text = "A".repeat(LARGEST_BASE64);
-        assert.equal(Object((await ask("node.process.get")).payload).stdoutBase64, text);
-        text = "A".repeat(LARGEST_BASE64 + 1);
-        const read = await ask("node.process.get");
+        text = "A".repeat(LARGEST_TEXT);
+        assert.equal(Object((await ask("node.list")).payload).summary.text, text);
+        text = "A".repeat(LARGEST_TEXT + 1);
+        const read = await ask("node.list");
         assert.deepEqual(codes(read), ["UNAVAILABLE", "response_too_large"]);
         assert.notProperty(read.error?.details ?? {}, "mutationMayHaveApplied");
-        const mutation = await ask("node.process.cancel");
+        const mutation = await ask("node.rename");
         assert.deepEqual(codes(mutation), ["UNAVAILABLE", "response_too_large"]);
         assert.equal(mutation.error?.details?.["mutationMayHaveApplied"], true);
         assert.equal((await client.call("health")).ok, true);
@@ -571,20 +557,17 @@ describe("an answer", () => {
 
   it("is measured in bytes, not in characters", () => {
     let text = "";
-    return within(
-      { "node.process.get": () => ({ ...RECEIPT, stdoutBase64: text }) },
-      async (client) => {
-        const ask = (): Promise<Frame> => {
-          client.request("node.process.get", { nodeId: "n", processId: "p" }, "x");
-          return client.next();
-        };
-        const units = Math.floor(LARGEST_BASE64 / 3);
-        text = "€".repeat(units);
-        assert.equal((await ask()).ok, true);
-        text = "€".repeat(units + 1);
-        assert.equal((await ask()).error?.details?.["code"], "response_too_large");
-      },
-    );
+    return within({ "node.list": () => listOf(text) }, async (client) => {
+      const ask = (): Promise<Frame> => {
+        client.request("node.list", {}, "x");
+        return client.next();
+      };
+      const units = Math.floor(LARGEST_TEXT / 3);
+      text = "€".repeat(units);
+      assert.equal((await ask()).ok, true);
+      text = "€".repeat(units + 1);
+      assert.equal((await ask()).error?.details?.["code"], "response_too_large");
+    });
   });
 });
 
