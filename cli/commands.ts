@@ -85,11 +85,11 @@ function listener(command: Command): Command {
   return command
     .option("--port <port>", "port to listen on; 0 takes a free one (default: 4040)")
     .option("--host <address>", "address to listen on (default: 127.0.0.1)")
-    .option("--nats <url>", "use this NATS cluster instead of the embedded server")
+    .option("--nats <urls>", "use this NATS system instead of the embedded server; comma-separated")
     .option("--nats-creds <file>", "credentials of the controller's account there")
     .option("--nats-sys-creds <file>", "credentials of its system account")
     .option("--nats-operator-key <file>", "seed of its operator's signing key")
-    .option("--nats-leaf-url <url>", "where nodes connect to it")
+    .option("--nats-leaf-url <urls>", "where nodes connect to it; comma-separated")
     .option("--ca-file <file>", "PEM of the authorities to trust instead of the system's");
 }
 

@@ -152,9 +152,8 @@ async function answered<T>(ask: () => Promise<T>): Promise<T> {
 
 async function isContested(api: SystemApi | null, { controller }: HandedKeys): Promise<boolean> {
   if (api === null || controller === null) return false;
-  const { account } = controller;
-  const connected = await api.connections();
-  return connected.filter((one) => one.account === account && one.name === CONTROLLER).length > 1;
+  const connected = await api.connections(controller.account);
+  return connected.filter(({ name }) => name === CONTROLLER).length > 1;
 }
 
 /** What the system does to the controller's connection later on. */

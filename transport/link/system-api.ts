@@ -47,8 +47,8 @@ export interface SystemApi {
   deleteAccounts(jwt: string): Promise<void>;
   /** The claims (the `nats` part) that the hub holds for an account; null when it knows none. */
   accountClaims(key: string): Promise<unknown>;
-  /** Every connection of every account, over all servers. */
-  connections(): Promise<SystemConnection[]>;
+  /** Every connection of every account, or of one, over all servers. */
+  connections(account?: string): Promise<SystemConnection[]>;
 }
 
 export function systemApi(system: NatsConnection): SystemApi {
@@ -108,11 +108,11 @@ export function systemApi(system: NatsConnection): SystemApi {
     });
   };
 
-  const page = async (server: string, offset: number): Promise<Page> =>
+  const page = async (server: string, offset: number, acc?: string): Promise<Page> =>
     readPage(
       await request(
         `$SYS.REQ.SERVER.${server}.CONNZ`,
-        JSON.stringify({ auth: true, limit: CONNECTIONS_A_PAGE, offset }),
+        JSON.stringify({ auth: true, limit: CONNECTIONS_A_PAGE, offset, acc }),
       ),
     );
 
@@ -147,11 +147,11 @@ export function systemApi(system: NatsConnection): SystemApi {
       return member(claimsOf(jwt), "nats") ?? null;
     },
 
-    async connections() {
+    async connections(account) {
       const found: SystemConnection[] = [];
       for (const server of await serverIds()) {
         for (let offset = 0, total = 1; offset < total; offset += CONNECTIONS_A_PAGE) {
-          const read = await page(server, offset);
+          const read = await page(server, offset, account);
           found.push(...read.connections);
           total = read.total;
         }

@@ -375,12 +375,14 @@ describe("the link to nodes through a cluster", () => {
   it("sees connections at every server", async () => {
     const { operator } = cluster;
     const there = await operator.connect(serverAt(2), "controller");
-    const seen = await systemApi(system).connections();
-    const servers = new Set(
-      seen
-        .filter(({ account }) => account === operator.controllerAccount)
-        .map(({ id }) => id.split(":")[0]),
+    const api = systemApi(system);
+    const seen = await api.connections(operator.controllerAccount);
+    const servers = new Set(seen.map(({ id }) => id.split(":")[0]));
+    expect(new Set(seen.map(({ account }) => account))).to.deep.equal(
+      new Set([operator.controllerAccount]),
     );
+    const all = (await api.connections()).map(({ account }) => account);
+    expect(all).to.include.members([operator.controllerAccount, operator.systemAccount]);
     expect(servers).to.deep.equal(
       new Set([serverAt(0).child.serverId, serverAt(2).child.serverId]),
     );
