@@ -23,6 +23,7 @@ const LOCAL_FAILURES: ReadonlySet<string> = new Set([
   "nats_server_failed",
   "store_in_use",
   "receipt_store_unavailable",
+  "link_lost",
   "restart_intensity_exceeded",
   "permission_denied",
   "no_space",
@@ -69,5 +70,8 @@ export const LIFE_ENDS = {
   }),
   refused: new LemonError("unauthorized", {
     message: `The controller no longer takes this node's session; join it again with ${AUTHORITY} and --repair`,
+  }),
+  moved: new LemonError("link_lost", {
+    message: "The controller gave this node a new NATS account; start the worker again",
   }),
 } as const;

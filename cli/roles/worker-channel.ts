@@ -16,7 +16,8 @@ import type { Session } from "./enrol.ts";
 import { type Enrolment, storeEnrolment } from "./enrolment-file.ts";
 
 export type LinkOpening = ResultOf<"node.link.open">;
-export type WorkerEnd = "superseded" | "revoked" | "refused";
+/** `moved`: the node has another NATS account now, which a life that began in the old one can not enter. */
+export type WorkerEnd = "superseded" | "revoked" | "refused" | "moved";
 
 /** A renewal that fails is tried again this much later, as long as the credentials hold, in ms. */
 const RENEWAL_RETRY_MS = 30_000;
@@ -130,7 +131,9 @@ class Channel implements WorkerChannel {
     if (this.#ended || client === null) return;
     try {
       const opened = await this.#open(client);
-      if (!this.#ended) this.#options.onRenewed(opened);
+      if (this.#ended) return;
+      if (opened.nodeKey === this.first.nodeKey) this.#options.onRenewed(opened);
+      else this.#end("moved");
     } catch (failure) {
       if (this.#ended) return;
       const code = failure instanceof LemonError ? failure.code : "internal_error";

@@ -16,7 +16,7 @@ import { LemonError } from "../../protocol/errors.ts";
 import { errorFrame, POLICY, type Policy, parseRequestFrame } from "../../protocol/frames.ts";
 import { METHODS, type MethodName, type ParamsOf, type ResultOf } from "../../protocol/methods.ts";
 import { readParams } from "../../protocol/params.ts";
-import { SCOPES_OF_ROLE } from "../../protocol/scopes.ts";
+import { type Role, SCOPES_OF_ROLE } from "../../protocol/scopes.ts";
 
 /** What a handler may answer instead of a result: nothing at all. */
 export const SILENCE = Symbol("no answer");
@@ -93,6 +93,8 @@ interface FakeOptions {
   readonly policy?: Partial<Policy>;
   readonly protocol?: number;
   readonly clientId?: string;
+  /** What a token proves; default `operator`. */
+  readonly role?: Role;
   readonly tls?: { readonly key: string; readonly cert: string };
   readonly port?: number;
 }
@@ -219,7 +221,7 @@ export class FakeControlPlane {
     const params = connectParams(raw);
     this.connects.push(params);
     this.#notify();
-    const { token, policy, protocol = 1, clientId } = this.#options;
+    const { token, policy, protocol = 1, clientId, role = "operator" } = this.#options;
     if (token !== undefined && params.token !== token) {
       throw new LemonError("unauthorized", {
         message: params.token === null ? "Operator token is required" : "Operator token is invalid",
@@ -235,8 +237,8 @@ export class FakeControlPlane {
       snapshot: { presence: {}, health: { ok: true } },
       policy: { ...POLICY, ...policy },
       auth: {
-        role: "operator",
-        scopes: SCOPES_OF_ROLE.operator,
+        role,
+        scopes: SCOPES_OF_ROLE[role],
         ...(clientId === undefined ? {} : { clientId }),
       },
     });
