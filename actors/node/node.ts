@@ -132,6 +132,7 @@ class Node {
       open: ({ opening, session }) =>
         later(
           this.#turns.take(async () => {
+            await this.#writeStoreDown();
             const opened = await this.#link.open(opening, session);
             this.#presence.expect();
             return opened;
@@ -260,19 +261,34 @@ class Node {
 
   /** What pings told is volatile, but for what the next controller, or a restored store, must not miss. */
   #writeDown(wentAway: boolean): void {
-    const { registry, nodeId } = this.#options;
     const record = this.#record;
-    const ping = this.#lastPing;
-    if (record === null || ping === null || this.#lastSeenMs === null) return;
-    const { storeId, storeSequence } = ping;
-    const nowMs = this.#clock.monotonicMs();
-    const grew = storeSeen(record, storeId, storeSequence) !== record;
-    const due = record.store === null || nowMs - this.#writtenAtMs >= SEEN_EVERY_MS;
-    if (!wentAway && !(grew && due)) return;
-    this.#writtenAtMs = nowMs;
-    const seen = { nodeId, lastSeenMs: this.#lastSeenMs, storeId, storeSequence };
+    if (record === null) return;
+    const due =
+      record.store === null || this.#clock.monotonicMs() - this.#writtenAtMs >= SEEN_EVERY_MS;
+    if (!wentAway && !(due && this.#storeGrew(record))) return;
     // A write that fails is made up for by the next one.
-    registry.ask("seen", seen, REGISTRY_DEADLINE).catch(() => undefined);
+    this.#write().catch(() => undefined);
+  }
+
+  /** A life on an older copy of the store has to learn how far the store had come by the last ping. */
+  async #writeStoreDown(): Promise<void> {
+    const record = this.#record;
+    if (record !== null && this.#storeGrew(record)) await this.#write();
+  }
+
+  #storeGrew(record: NodeRecord): boolean {
+    if (this.#lastPing === null) return false;
+    const { storeId, storeSequence } = this.#lastPing;
+    return storeSeen(record, storeId, storeSequence) !== record;
+  }
+
+  async #write(): Promise<void> {
+    const { registry, nodeId } = this.#options;
+    if (this.#lastPing === null || this.#lastSeenMs === null) return;
+    this.#writtenAtMs = this.#clock.monotonicMs();
+    const { storeId, storeSequence } = this.#lastPing;
+    const seen = { nodeId, lastSeenMs: this.#lastSeenMs, storeId, storeSequence };
+    await registry.ask("seen", seen, REGISTRY_DEADLINE);
   }
 }
 

@@ -6,6 +6,7 @@ import {
   NodesRoom,
   opening,
   operator,
+  ping,
   type NodesRoom as Room,
   type TestCaller,
 } from "../../support/nodes-room.ts";
@@ -368,6 +369,16 @@ describe("a worker life", () => {
       expect(await shown("store-a", 9)).to.deep.equal(["store-a", 10]);
       expect(await shown("store-b", 99)).to.deep.equal(["store-a", 10]);
       expect(await shown(null, null)).to.deep.equal(["store-a", 10]);
+    });
+
+    it("are told to the next life as far as the last ping saw them, written down or not", async () => {
+      const { nodeKey, token } = await room.online("worker-1");
+      const worker = (storeSequence: number) => () => ping({ storeSequence });
+      room.link.workers.set(nodeKey, worker(50));
+      await room.clock.advance(2_000);
+      // A copy of the store from before that: what was acknowledged since must not read as absent.
+      const copy = opening({ storeSequence: 10 });
+      expect(known(await open(await room.connect(token), copy))).to.deep.equal(["store-1", 50]);
     });
 
     it("stay registered over lives, repairs and controllers", async () => {
