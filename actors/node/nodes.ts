@@ -113,6 +113,25 @@ export async function openNodes(options: NodesOptions): Promise<Nodes> {
   const fleet: Fleet = new Fleet({ ...options, supervisor, registry, directory, secrets });
   await fleet.start();
 
+  const newLocal = async (name: string): Promise<NodeRecord> => {
+    const enrolment = {
+      nodeId: randomUUID() as NodeId,
+      name,
+      type: LOCAL_TYPE,
+      capabilities: {},
+      recoveryHash: null,
+      local: true,
+    };
+    try {
+      return await registry.ask("enrol", { enrolment, held: new Set() }, REGISTRY_DEADLINE);
+    } catch (error) {
+      if (!(error instanceof LemonError) || error.code !== "node_name_in_use") throw error;
+      const message =
+        "A joined node has the name of the local one; rename or remove it with a controller of `lemon start`";
+      throw new LemonError("node_name_in_use", { message, cause: error });
+    }
+  };
+
   return {
     methods: {
       ...fleetMethods({ fleet, directory, registry }),
@@ -136,23 +155,7 @@ export async function openNodes(options: NodesOptions): Promise<Nodes> {
       const name = nodeName.safeParse(asked);
       if (!name.success) throw new LemonError("invalid_params");
       const known = directory.all().find(({ local }) => local);
-      const record =
-        known ??
-        (await registry.ask(
-          "enrol",
-          {
-            enrolment: {
-              nodeId: randomUUID() as NodeId,
-              name: name.data,
-              type: LOCAL_TYPE,
-              capabilities: {},
-              recoveryHash: null,
-              local: true,
-            },
-            held: new Set(),
-          },
-          REGISTRY_DEADLINE,
-        ));
+      const record = known ?? (await newLocal(name.data));
       await fleet.ensure(record.nodeId);
       return record;
     },

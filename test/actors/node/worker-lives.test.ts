@@ -582,6 +582,7 @@ describe("the local node", () => {
     await room.join("local");
     const refusal = await refusalOf(() => room.nodes.enrolLocal({ name: "local" }));
     expect(refusal.code).to.equal("node_name_in_use");
+    expect(refusal.message).to.match(/joined node has the name of the local one.*`lemon start`/);
   });
 
   it("is nobody's to cut off or to take over", async () => {
