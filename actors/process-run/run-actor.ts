@@ -3,14 +3,21 @@
  * none of them slips in front of an admission in flight (architecture.md, "Receipts").
  *
  * 1. A read of the store, an admission or a tombstone holds the mailbox; the run itself does not.
- * 2. The program is started only by whoever was answered `admitted`.
+ * 2. The program is started only by whoever was answered `admitted`, and only while somebody may still
+ *    wait for it: an admission that took too long ends as `cancelled`, with nothing started.
  * 3. The end of this actor is the end of its run: stopped in order, the run reads `cancelled`; after a
  *    crash, `outcome_unknown`.
  */
 import { createHash } from "node:crypto";
 import { LemonError } from "../../protocol/errors.ts";
 import type { ProcessReceipt, ProcessRunRequest } from "../../protocol/process.ts";
-import { type ActorSpec, type Death, type Later, later } from "../../supervision/actor.ts";
+import {
+  type ActorContext,
+  type ActorSpec,
+  type Death,
+  type Later,
+  later,
+} from "../../supervision/actor.ts";
 import type { Admission, Receipt, ReceiptStore } from "../../transport/receipts/receipt.ts";
 import { Run, type RunEnd, type RunGround } from "./run.ts";
 import type { Runs, Slot } from "./runs.ts";
@@ -30,6 +37,13 @@ export interface RunActorParts extends RunGround {
   readonly onRun: (finished: Promise<unknown>) => void;
 }
 
+/** How long whoever asks for a run waits for it, in ms. */
+export function runDeadlineMs({ timeoutMs }: ProcessRunRequest): number {
+  return timeoutMs + RUN_GRACE_MS;
+}
+
+/** As the broker has it (protocol/methods/process.ts). */
+const RUN_GRACE_MS = 5_000;
 /**
  * How long after the end of its process a run's answer waits for the store, in ms. The caller waits 5 s
  * beyond the timeout: enough for the end, this, and an answer that says what to do.
@@ -45,8 +59,8 @@ export function runActor(name: string, id: string, parts: RunActorParts): ActorS
     kind: "process-run",
     restart: "temporary",
     shutdownMs: SHUTDOWN_MS,
-    start() {
-      const turns = new Turns(id, parts);
+    start(context) {
+      const turns = new Turns(id, parts, context);
       return {
         handlers: {
           run: (request) => turns.run(request),
@@ -71,15 +85,19 @@ type Answer = ProcessReceipt | Later<ProcessReceipt>;
 class Turns {
   readonly #id: string;
   readonly #parts: RunActorParts;
+  readonly #life: Pick<ActorContext<RunProtocol>, "signal">;
   /** From the admission until the end is stored. */
   #work: Work | undefined;
 
-  constructor(id: string, parts: RunActorParts) {
+  constructor(id: string, parts: RunActorParts, life: Pick<ActorContext<RunProtocol>, "signal">) {
     this.#id = id;
     this.#parts = parts;
+    this.#life = life;
   }
 
   async run(request: ProcessRunRequest): Promise<Answer> {
+    const { clock } = this.#parts;
+    const takenMs = clock.monotonicMs();
     const intent = intentOf(request);
     const digest = createHash("sha256").update(intent).digest("base64");
     if (this.#work !== undefined) {
@@ -89,7 +107,9 @@ class Turns {
     const { admission, slot } = await this.#admit(intent);
     const { outcome, receipt } = admission;
     if (outcome === "admitted" && slot !== null) {
-      const run = new Run(this.#parts, this.#parts.runs, { receipt, slot }, request);
+      const isLate = clock.monotonicMs() - takenMs >= runDeadlineMs(request);
+      const unwanted = isLate || this.#life.signal.aborted;
+      const run = new Run(this.#parts, this.#parts.runs, { receipt, slot, unwanted }, request);
       this.#follow({ run, intent: digest, receipt });
       return later(this.#outcome(run));
     }

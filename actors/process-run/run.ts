@@ -6,6 +6,7 @@
  *    nothing was started or it was stopped here, `outcome_unknown` when neither can be told.
  * 3. It is finished when the store has that end; only then is it told as a receipt.
  */
+import type { Logger } from "pino";
 import type { AllowedRoots } from "../../host/allowed-roots.ts";
 import type { Clock } from "../../host/clock.ts";
 import type { Environment } from "../../host/environment.ts";
@@ -25,6 +26,15 @@ export interface RunGround {
   /** What every run is given. */
   readonly environment: Environment;
   readonly clock: Clock;
+  readonly log: Logger;
+}
+
+/** What a run begins with. */
+export interface RunBirth {
+  readonly receipt: Receipt<ProcessState>;
+  readonly slot: Slot;
+  /** Nobody waits for it any more: it is stored as cancelled, and nothing is started. */
+  readonly unwanted: boolean;
 }
 
 export interface RunEnd {
@@ -44,20 +54,16 @@ export class Run {
   readonly #request: ProcessRunRequest;
   readonly #over = Promise.withResolvers<void>();
   #execution: Execution | undefined;
-  #cancelled = false;
+  #cancelled: boolean;
   #abandoned = false;
 
-  constructor(
-    ground: RunGround,
-    runs: Runs,
-    admission: { readonly receipt: Receipt<ProcessState>; readonly slot: Slot },
-    request: ProcessRunRequest,
-  ) {
+  constructor(ground: RunGround, runs: Runs, birth: RunBirth, request: ProcessRunRequest) {
     this.#ground = ground;
     this.#runs = runs;
     this.#request = request;
+    this.#cancelled = birth.unwanted || runs.cancelling;
     this.over = this.#over.promise;
-    this.finished = this.#go(admission.receipt, admission.slot);
+    this.finished = this.#go(birth.receipt, birth.slot);
     runs.add(this);
   }
 
@@ -111,6 +117,9 @@ export class Run {
     if (this.#cancelled) this.#execution.cancel();
     try {
       const end = await this.#execution.ended;
+      if (end.leftBehind) {
+        this.#ground.log.warn("something that a run started could not be ended and may still run");
+      }
       return { state: stateOf(end), end, failure: null };
     } catch (failure) {
       return { state: OUTCOME_UNKNOWN, end: null, failure };

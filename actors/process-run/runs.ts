@@ -59,6 +59,11 @@ export class Runs {
     return this.#store.retained >= PROCESS_BOUNDS.retainedIds;
   }
 
+  /** Whether nothing is to be started any more. */
+  get cancelling(): boolean {
+    return this.#cancelling;
+  }
+
   add(run: ActiveRun): void {
     this.#active.add(run);
     const forget = (): void => {
@@ -66,10 +71,9 @@ export class Runs {
       this.#tellIfIdle();
     };
     run.finished.then(forget, forget);
-    if (this.#cancelling) run.cancel();
   }
 
-  /** Cancels what runs, and from now on whatever begins. */
+  /** Cancels what runs; from now on nothing is started. */
   cancelAll(): void {
     this.#cancelling = true;
     for (const run of this.#active) run.cancel();

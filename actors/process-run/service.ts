@@ -6,7 +6,6 @@
  * 2. What failed is an error; `not_found` comes from a strict read alone.
  * 3. Nothing of arguments, input or output is logged or kept, but for the volatile output cache.
  */
-import type { Logger } from "pino";
 import type { z } from "zod";
 import { refuseRelativeProgram } from "../../host/executable.ts";
 import { isErrorCode, LemonError } from "../../protocol/errors.ts";
@@ -25,7 +24,7 @@ import {
 } from "../../supervision/actor.ts";
 import type { ReceiptStore } from "../../transport/receipts/receipt.ts";
 import type { RunGround } from "./run.ts";
-import { type RunActorParts, runActor } from "./run-actor.ts";
+import { type RunActorParts, runActor, runDeadlineMs } from "./run-actor.ts";
 import { Runs } from "./runs.ts";
 import type { ProcessState } from "./state.ts";
 import { Table } from "./table.ts";
@@ -35,7 +34,6 @@ export interface ProcessServiceDeps extends RunGround {
   /** This worker life. */
   readonly generation: number;
   readonly receipts: ReceiptStore<ProcessState>;
-  readonly log: Logger;
 }
 
 /** Requests are what came over the link: anything. Errors: the table's. */
@@ -59,8 +57,7 @@ type ServiceProtocol = {
   cancel: (request: ProcessIdRequest) => ProcessReceipt;
 };
 
-/** As the broker has them (protocol/methods/process.ts). */
-const RUN_GRACE_MS = 5_000;
+/** As the broker has it (protocol/methods/process.ts). */
 const CALL_DEADLINE_MS = 30_000;
 const DRAIN_MS = 10_000;
 /** A cancelled run is dead and stored well within this. */
@@ -133,10 +130,6 @@ function serviceActor(
 }
 
 const CALL = { deadlineMs: CALL_DEADLINE_MS };
-
-function runDeadlineMs({ timeoutMs }: ProcessRunRequest): number {
-  return timeoutMs + RUN_GRACE_MS;
-}
 
 class Door implements ProcessService {
   readonly #service: ActorRef<ServiceProtocol>;

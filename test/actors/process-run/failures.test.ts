@@ -1,4 +1,5 @@
 import { expect } from "chai";
+import { pino } from "pino";
 import { type RunProtocol, runActor } from "../../../actors/process-run/run-actor.ts";
 import { Runs } from "../../../actors/process-run/runs.ts";
 import { type ProcessState, processRuns } from "../../../actors/process-run/state.ts";
@@ -61,6 +62,28 @@ describe("a run that may not be stopped", () => {
   });
 });
 
+describe("a run that leaves behind what can not be ended", () => {
+  it("is told as it ended; the operator is warned, without a word about the run", async () => {
+    const spawner = new (class extends FakeSpawner {
+      override async start(spec: SpawnSpec, sink: OutputSink): Promise<NativeProcess> {
+        const process = await super.start(spec, sink);
+        process.clear = async () => false;
+        return process;
+      }
+    })();
+    await using room = await processRoom({ spawner });
+    const run = room.service.run(request(["/x"]));
+    while (spawner.started.length === 0) await nextTurn();
+    spawner.started[0]?.end({ code: 4, signal: null });
+    expect(await run).to.include({ state: "completed", exitCode: 4 });
+    const warnings = room.logged.lines.filter(({ level }) => Number(level) >= 40);
+    expect(warnings.map((line) => Object.keys(line).sort())).to.deep.equal([
+      ["level", "msg", "time"],
+    ]);
+    expect(warnings[0]?.["msg"]).to.match(/could not be ended/);
+  });
+});
+
 describe("a defect in the middle of a run", () => {
   it("ends the actor, leaves the outcome unknown, and touches no other run", async () => {
     const spawner = new BrokenSpawner();
@@ -98,6 +121,7 @@ describe("a defect in the middle of a run", () => {
       roots,
       spawner,
       clock: system.clock,
+      log: pino({ enabled: false }),
       environment: {},
       onRun() {},
     });

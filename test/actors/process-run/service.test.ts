@@ -624,6 +624,7 @@ describe("the process service of a node", () => {
       await clock.advance(1_000);
       timed.receipts.letGo();
       expect((await run).state).to.equal("cancelled");
+      expect(timed.starts()).to.equal(0);
       await drain;
     });
 
@@ -639,6 +640,36 @@ describe("the process service of a node", () => {
       const pid = text(receipt.stdout)?.trim();
       if (pid) expect(() => identityOf(pid)).to.throw();
     });
+  });
+
+  describe("with a store that takes too long to admit a run", () => {
+    // After the deadline its actor is stopped; when that takes too long as well, it is abandoned.
+    for (const [what, afterMs] of [
+      ["its caller", 6_000],
+      ["its actor", 14_000],
+    ] as const) {
+      it(`starts nothing once ${what} is gone, and has that stored`, async () => {
+        const clock = new FakeClock();
+        await using timed = await processRoom({ spawner, clock });
+        timed.receipts.hold((operation) => operation === "admit");
+        const run = request(["true"], { timeoutMs: 1_000 });
+        const refusal = refusalOf(() => timed.service.run(run));
+        while (timed.receipts.held.length === 0) await nextTurn();
+        await clock.advance(6_000);
+        expect(await refusal).to.include({
+          code: "deadline_exceeded",
+          mutationMayHaveApplied: true,
+        });
+        await clock.advance(afterMs - 6_000);
+        timed.receipts.letGo();
+        const about = { processId: run.processId };
+        while ((await timed.service.get(about)).state !== "cancelled") await nextTurn();
+        expect(timed.starts()).to.equal(0);
+        expect(timed.receipts.disk.get(run.processId)?.receipt.state.state).to.equal("cancelled");
+        // The slot is free again.
+        expect((await timed.service.run(request(["true"]))).exitCode).to.equal(0);
+      });
+    }
   });
 
   describe("in the tree", () => {
