@@ -13,6 +13,7 @@ import type {
   ActorSpec,
   Behaviour,
   Death,
+  Handlers,
   MessageName,
   PayloadOf,
   Protocol,
@@ -23,7 +24,7 @@ import { LifeContext } from "./life-context.ts";
 import { codeOf, logFrames } from "./log.ts";
 import type { Asker } from "./mailbox.ts";
 import { type LoopOwner, MessageLoop } from "./message-loop.ts";
-import { isThenable } from "./thenable.ts";
+import { isRefusal, isThenable } from "./outcome.ts";
 import { Watchers } from "./watchers.ts";
 
 const DEFAULT_SHUTDOWN_MS = 5_000;
@@ -50,6 +51,7 @@ export class Life<P extends Protocol> implements LoopOwner {
   #state: "starting" | "running" | "stopping" | "ended" = "starting";
   #place: Place | null = null;
   #behaviour: Behaviour<P> | null = null;
+  #handlers: Handlers<P> | null = null;
   #startedAtMs: number | null = null;
   /** Monotonic times; the second is null while it is up. */
   #upSinceMs: number | null = null;
@@ -128,6 +130,8 @@ export class Life<P extends Protocol> implements LoopOwner {
       this.#place = await nursery.place(spec.id, () => this.#loop.turn());
       if (this.#state === "starting") {
         this.#behaviour = await spec.start(new LifeContext(this, this.#setting));
+        // Read here, where what it may throw is a failed start.
+        this.#handlers = this.#behaviour.handlers;
       }
     } catch (error) {
       // A start that was told to give up may say so by throwing: that is no crash.
@@ -139,14 +143,14 @@ export class Life<P extends Protocol> implements LoopOwner {
       // It ended without waiting any longer for this.
       this.#place?.release();
       this.#stopUnwaited();
-    } else if (this.#state === "starting" && this.#place !== null && this.#behaviour !== null) {
-      this.#rise(this.#place, this.#behaviour);
+    } else if (this.#state === "starting" && this.#place !== null && this.#handlers !== null) {
+      this.#rise(this.#place, this.#handlers);
     } else {
       this.#advance();
     }
   }
 
-  #rise(place: Place, behaviour: Behaviour<P>): void {
+  #rise(place: Place, handlers: Handlers<P>): void {
     this.#state = "running";
     this.#upSinceMs = this.clock.monotonicMs();
     this.#startedAtMs = this.clock.nowMs();
@@ -154,7 +158,7 @@ export class Life<P extends Protocol> implements LoopOwner {
     this.#tellStarted?.({ up: true });
     this.#tellStarted = null;
     this.#log("debug", "actor started");
-    this.#loop.open(place, behaviour.handlers);
+    this.#loop.open(place, handlers);
     if (this.#endOnceUp) this.endNormally();
   }
 
@@ -241,9 +245,9 @@ export class Life<P extends Protocol> implements LoopOwner {
 
   #crashWith(error: unknown): void {
     // Whoever asked for a first start is given its refusal, and knows better what that means.
-    const isRefusal = this.#state === "starting" && !this.#setting.born;
+    const isFirstStart = this.#state === "starting" && !this.#setting.born;
     this.#logThrown(
-      isRefusal && error instanceof LemonError ? "debug" : "warn",
+      isFirstStart && isRefusal(error) ? "debug" : "warn",
       this.#isOver() ? "actor threw after its end" : "actor crashed",
       error,
     );

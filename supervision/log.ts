@@ -4,7 +4,7 @@
  * ever written.
  */
 import type { Logger } from "pino";
-import { LemonError } from "../protocol/errors.ts";
+import { isRefusal, unlessItThrows } from "./outcome.ts";
 
 const CLASS_NAME = /^[A-Za-z_$][\w$]{0,63}$/;
 const FRAME = /^\s+at \S/;
@@ -13,7 +13,11 @@ const STACK_HEAD = /^[\w$.]+(?: \[\w+\])?(?:: |(?=\n))/;
 
 /** The table's code, or the class's name; never anything the error says. */
 export function codeOf(error: unknown): string {
-  if (error instanceof LemonError) return error.code;
+  return unlessItThrows(() => nameOf(error), "Error");
+}
+
+function nameOf(error: unknown): string {
+  if (isRefusal(error)) return error.code;
   if (!(error instanceof Error)) return typeof error;
   const maker: unknown = error.constructor;
   return typeof maker === "function" && CLASS_NAME.test(maker.name) ? maker.name : "Error";
@@ -21,6 +25,10 @@ export function codeOf(error: unknown): string {
 
 /** The frames of the error's stack, or none where they cannot be told from its message with certainty. */
 export function framesOf(error: unknown): readonly string[] {
+  return unlessItThrows(() => readFrames(error), []);
+}
+
+function readFrames(error: unknown): readonly string[] {
   if (!(error instanceof Error)) return [];
   const stack: unknown = error.stack;
   const message: unknown = error.message;

@@ -11,7 +11,7 @@ import type { Death, Handlers, MessageName, PayloadOf, Protocol } from "./actor.
 import { Later } from "./actor.ts";
 import type { Place } from "./comedy-host.ts";
 import { Ask, type Asker, DeathNotice, type Letter, Mailbox, Tell } from "./mailbox.ts";
-import { isThenable } from "./thenable.ts";
+import { isRefusal, isThenable } from "./outcome.ts";
 
 const DEFAULT_CAPACITY = 1_024;
 /** After so many messages an actor lets the others have their turn. */
@@ -143,16 +143,17 @@ export class MessageLoop<P extends Protocol> {
   #handle(letter: Letter<P>): void {
     if (this.#handlers === null) return;
     this.#current = letter;
-    let pending: Promise<unknown>;
+    let outcome: unknown;
+    let pending: Promise<unknown> | null;
     try {
-      const outcome = letter.handle(this.#handlers);
-      if (!isThenable(outcome)) {
-        this.#done(letter, outcome);
-        return;
-      }
-      pending = Promise.resolve(outcome);
+      outcome = letter.handle(this.#handlers);
+      pending = isThenable(outcome) ? Promise.resolve(outcome) : null;
     } catch (error) {
       this.#failed(letter, error);
+      return;
+    }
+    if (pending === null) {
+      this.#done(letter, outcome);
       return;
     }
     pending.then(
@@ -169,8 +170,13 @@ export class MessageLoop<P extends Protocol> {
 
   #done(letter: Letter<P>, reply: unknown): void {
     this.#current = null;
-    if (reply instanceof Later) this.#answerLater(letter, reply.promise);
-    else letter.answer(reply);
+    try {
+      if (reply instanceof Later) this.#answerLater(letter, Promise.resolve(reply.promise));
+      else letter.answer(reply);
+    } catch (error) {
+      // A reply whose own code throws when it is looked at.
+      this.#refuse(letter, error);
+    }
     this.#owner.messageDone();
   }
 
@@ -200,7 +206,7 @@ export class MessageLoop<P extends Protocol> {
 
   /** What a handler threw is an answer if it is one of the table's errors, else a crash. */
   #refuse(letter: Letter<P>, error: unknown): void {
-    if (!(error instanceof LemonError)) {
+    if (!isRefusal(error)) {
       letter.refuse(new LemonError("actor_crashed"));
       this.#owner.crashed(error);
     } else if (!letter.refuse(error)) {

@@ -372,6 +372,24 @@ describe("a life of an actor", () => {
       await system.root.startActor(doer());
     });
 
+    it("because it has no handlers to show is a failed start; what it made is released", async () => {
+      const broken = new RangeError("a secret");
+      const failure = await system.root
+        .startActor(
+          doer({
+            start: () => ({
+              get handlers(): never {
+                throw broken;
+              },
+              stop: (reason) => void stops.push(reason),
+            }),
+          }),
+        )
+        .catch((error: unknown) => error);
+      expect(failure).to.equal(broken);
+      expect(stops).to.deep.equal(["init_failed"]);
+    });
+
     it("because of crash() is a failed start; what it made is released", async () => {
       const starting = system.root.startActor(
         doer({

@@ -295,6 +295,26 @@ describe("a message to an actor", () => {
       expect(system.lines.map((line) => line["code"])).to.include("no_space");
     });
 
+    it("what throws in turn when it is looked at is told of a crash all the same", async () => {
+      const mean = (): never => {
+        throw new RangeError("a secret");
+      };
+      const proxy: unknown = new Proxy({}, { get: mean, has: mean, getPrototypeOf: mean });
+      const error = Object.defineProperties(new Error("a secret"), {
+        constructor: { get: mean },
+        stack: { get: mean },
+      });
+      for (const thrown of [proxy, error]) {
+        const ref = await start<{ fail: (nothing: null) => void }>({
+          fail: () => {
+            throw thrown;
+          },
+        });
+        expect(await codeOfRejection(ref.ask("fail", null, soon))).to.equal("actor_crashed");
+        await ref.stop();
+      }
+    });
+
     it("anything else is told of a crash; what waits behind it was not touched", async () => {
       const seen: string[] = [];
       const ref = await start<{ fail: (p: null) => void; note: (p: string) => void }>({
@@ -331,6 +351,19 @@ describe("a message to an actor", () => {
     const ref = await start<{ give: (reply: unknown) => unknown }>({ give: (reply) => reply });
     expect(await ref.ask("give", twice, soon)).to.equal("first");
     expect(await codeOfRejection(ref.ask("give", trap, soon))).to.equal("actor_crashed");
+  });
+
+  it("survives an answer promised for later that only pretends to be a promise", async () => {
+    const name = "then";
+    const thenable: Promise<unknown> = Object.defineProperty(Object.create(null), name, {
+      get() {
+        throw new RangeError("a secret");
+      },
+    });
+    const ref = await start<{ give: (nothing: null) => unknown }>({
+      give: async () => later(thenable),
+    });
+    expect(await codeOfRejection(ref.ask("give", null, soon))).to.equal("actor_crashed");
   });
 
   it("that no handler has, or only Object.prototype, is refused and does no harm", async () => {
