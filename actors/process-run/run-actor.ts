@@ -11,13 +11,7 @@
 import { createHash } from "node:crypto";
 import { LemonError } from "../../protocol/errors.ts";
 import type { ProcessReceipt, ProcessRunRequest } from "../../protocol/process.ts";
-import {
-  type ActorContext,
-  type ActorSpec,
-  type Death,
-  type Later,
-  later,
-} from "../../supervision/actor.ts";
+import { type ActorSpec, type Death, type Later, later } from "../../supervision/actor.ts";
 import type { Admission, Receipt, ReceiptStore } from "../../transport/receipts/receipt.ts";
 import { Run, type RunEnd, type RunGround } from "./run.ts";
 import type { Runs, Slot } from "./runs.ts";
@@ -59,8 +53,8 @@ export function runActor(name: string, id: string, parts: RunActorParts): ActorS
     kind: "process-run",
     restart: "temporary",
     shutdownMs: SHUTDOWN_MS,
-    start(context) {
-      const turns = new Turns(id, parts, context);
+    start() {
+      const turns = new Turns(id, parts);
       return {
         handlers: {
           run: (request) => turns.run(request),
@@ -85,14 +79,13 @@ type Answer = ProcessReceipt | Later<ProcessReceipt>;
 class Turns {
   readonly #id: string;
   readonly #parts: RunActorParts;
-  readonly #life: Pick<ActorContext<RunProtocol>, "signal">;
   /** From the admission until the end is stored. */
   #work: Work | undefined;
+  #stopped = false;
 
-  constructor(id: string, parts: RunActorParts, life: Pick<ActorContext<RunProtocol>, "signal">) {
+  constructor(id: string, parts: RunActorParts) {
     this.#id = id;
     this.#parts = parts;
-    this.#life = life;
   }
 
   async run(request: ProcessRunRequest): Promise<Answer> {
@@ -108,7 +101,7 @@ class Turns {
     const { outcome, receipt } = admission;
     if (outcome === "admitted" && slot !== null) {
       const isLate = clock.monotonicMs() - takenMs >= runDeadlineMs(request);
-      const unwanted = isLate || this.#life.signal.aborted;
+      const unwanted = isLate || this.#stopped;
       const run = new Run(this.#parts, this.#parts.runs, { receipt, slot, unwanted }, request);
       this.#follow({ run, intent: digest, receipt });
       return later(this.#outcome(run));
@@ -143,6 +136,7 @@ class Turns {
   }
 
   async stop(reason: Death["reason"]): Promise<void> {
+    this.#stopped = true;
     if (this.#work === undefined) return;
     const { run } = this.#work;
     if (reason === "shutdown") run.cancel();
