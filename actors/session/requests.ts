@@ -12,7 +12,7 @@ import type { CancelTimer, Clock } from "../../host/clock.ts";
 import { LemonError } from "../../protocol/errors.ts";
 import { errorText, type RequestFrame, responseText } from "../../protocol/frames.ts";
 import { codeOf, logFrames } from "../../supervision/log.ts";
-import { isThenable } from "../../supervision/thenable.ts";
+import { isThenable } from "../../supervision/outcome.ts";
 import type { Connection } from "./connection.ts";
 import type { Caller } from "./handler.ts";
 import type { Route, Routes } from "./routes.ts";
