@@ -64,6 +64,8 @@ export interface NativeProcess {
 }
 
 export interface Spawner {
+  /** Does what can be done for a start that is near, and no harm when it never comes. Starts nothing. */
+  prepare(): void;
   /**
    * Starts a process. Errors that leave no process behind: `executable_not_found`, `permission_denied`,
    * `argument_list_too_long`, `spawn_failed`. One that might: `process_outcome_unknown`.
@@ -138,6 +140,10 @@ export class SystemSpawner implements Spawner {
   /** The reaper's process, for a look at it from outside. */
   get reaperPid(): number {
     return this.#reaper.pid;
+  }
+
+  prepare(): void {
+    this.#containment.prepare();
   }
 
   async start(spec: SpawnSpec, sink: OutputSink): Promise<NativeProcess> {

@@ -118,17 +118,17 @@ export function enrolmentMethods(
       if (directory.byId(nodeId).life?.linkKey !== params.linkKey) refuseJoin();
       const opened = await fleet.open(nodeId, openingOf(params), session);
       // Only the local node's credentials have no end, and it opens no session.
-      if (opened.session === null || opened.linkExpiresAtMs === null) {
+      if (opened.session === null || opened.linkLifetimeMs === null) {
         throw new LemonError("internal_error");
       }
-      const { record, nodeKey, linkJwt, linkExpiresAtMs } = opened;
+      const { record, nodeKey, linkJwt, linkLifetimeMs } = opened;
       return {
         nodeId,
         nodeName: record.name,
         nodeKey,
         generation: record.generation,
         linkJwt,
-        linkExpiresAtMs,
+        linkLifetimeMs,
         leafPath,
         leafUrl,
         sessionToken: opened.session.token,

@@ -115,7 +115,6 @@ class Node {
     });
     this.#link = new WorkerLink({
       ...options,
-      clock,
       onLifeEnded: () => {
         this.#presence.end();
         this.#settleCalls();

@@ -9,7 +9,6 @@
  *    came to say so: `reconcile`. A `/ws` session that ends by it is told why (`NODE_CLOSE`).
  * 4. A failure after the record was changed says that the change may stand.
  */
-import type { Clock } from "../../host/clock.ts";
 import { LemonError } from "../../protocol/errors.ts";
 import type { ConnectionId, NodeId, NodeKey } from "../../protocol/ids.ts";
 import { NODE_CLOSE } from "../../protocol/methods/enrolment.ts";
@@ -39,7 +38,7 @@ export interface OpenedLink {
   readonly nodeKey: NodeKey;
   readonly linkJwt: string;
   /** Null for the local node, whose credentials end with the process. */
-  readonly linkExpiresAtMs: number | null;
+  readonly linkLifetimeMs: number | null;
   /** Null for the local node, which has no session. */
   readonly session: { readonly token: string; readonly expiresAtMs: number } | null;
 }
@@ -50,7 +49,6 @@ export interface WorkerLinkOptions {
   readonly directory: Directory;
   readonly accounts: LinkAccounts;
   readonly secrets: Secrets;
-  readonly clock: Clock;
   readonly endSessions: EndSessions;
   /** The life that served until now does so no more. */
   readonly onLifeEnded: () => void;
@@ -72,7 +70,7 @@ export class WorkerLink {
 
   /** Errors: `invalid_params`, `node_not_found`, `node_revoked`, `node_superseded`, `unavailable` and those of documents. */
   async open(opening: Opening, session: WorkerSession | null): Promise<OpenedLink> {
-    const { registry, directory, secrets, clock, nodeId } = this.#options;
+    const { registry, directory, secrets, nodeId } = this.#options;
     const before = directory.byId(nodeId);
     if (!isUserKey(opening.linkKey)) {
       throw new LemonError("invalid_params", {
@@ -97,18 +95,17 @@ export class WorkerLink {
     );
     this.reconcile(session);
     this.#adopt(session);
-    const expiresInMs = record.local ? null : LINK_TTL_MS;
-    const issuedAtMs = clock.nowMs();
+    const linkLifetimeMs = record.local ? null : LINK_TTL_MS;
     const issued = record.sessions.at(-1);
     const linkJwt = await completing(async () => {
       await this.cutRetired();
-      return await this.#credentials(nodeKey, opening.linkKey, expiresInMs);
+      return await this.#credentials(nodeKey, opening.linkKey, linkLifetimeMs);
     });
     return {
       record,
       nodeKey,
       linkJwt,
-      linkExpiresAtMs: expiresInMs === null ? null : issuedAtMs + expiresInMs,
+      linkLifetimeMs,
       session:
         token === null || issued === undefined ? null : { token, expiresAtMs: issued.expiresAtMs },
     };

@@ -156,6 +156,8 @@ class Turns {
       // It is spent, so this admits nothing: it compares the intents.
       return { admission: await receipts.admit(this.#id, intent, ADMITTED), slot };
     }
+    // While the fence is being written: nothing is started before it is.
+    this.#parts.spawner.prepare();
     try {
       const admission = await this.#spend(intent, ADMITTED);
       if (admission.outcome === "existing") slot.release();

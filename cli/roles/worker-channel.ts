@@ -121,8 +121,7 @@ class Channel implements WorkerChannel {
     await storeEnrolment(home, this.#enrolment);
     this.#token = opened.sessionToken;
     this.#cancelRenewal();
-    const halfLifeMs = (opened.linkExpiresAtMs - clock.nowMs()) / 2;
-    this.#cancelRenewal = clock.after(halfLifeMs, () => void this.#renew());
+    this.#cancelRenewal = clock.after(opened.linkLifetimeMs / 2, () => void this.#renew());
     return opened;
   }
 

@@ -166,7 +166,8 @@ export const nodeLinkOpen = method({
     generation: z.int().positive(),
     /** User JWT for `linkKey`. */
     linkJwt: z.string(),
-    linkExpiresAtMs: timeMs,
+    /** For how long from now `linkJwt` holds. No time of day: the two clocks may differ by hours. */
+    linkLifetimeMs: z.int().positive(),
     /** Where the leaf connects, below the controller's own URL; NATS appends `/leafnode`. */
     leafPath: z.string(),
     /**

@@ -45,6 +45,8 @@ export class FakeSpawner implements Spawner {
   /** Programs of these names can not be started. */
   readonly missing = new Set<string>();
 
+  prepare(): void {}
+
   async start(spec: SpawnSpec, sink: OutputSink): Promise<NativeProcess> {
     if (this.missing.has(spec.executable)) throw new LemonError("executable_not_found");
     const process = new FakeProcess(spec.argv, sink);

@@ -92,6 +92,10 @@ class CountingSpawner implements Spawner {
     this.#spawner = spawner;
   }
 
+  prepare(): void {
+    this.#spawner.prepare();
+  }
+
   async start(spec: SpawnSpec, sink: OutputSink): Promise<NativeProcess> {
     this.starts += 1;
     return await this.#spawner.start(spec, {

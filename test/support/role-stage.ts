@@ -172,7 +172,7 @@ export function recordedServer(directory: string): ProcessIdentity {
 }
 
 /** Every live process whose command line, environment or directory names `path`. */
-export function processesNaming(path: string): ProcessIdentity[] {
+function processesNaming(path: string): ProcessIdentity[] {
   return readdirSync("/proc").flatMap((name) => {
     if (!/^\d+$/.test(name) || Number(name) === process.pid) return [];
     const identity = identify(Number(name));

@@ -158,7 +158,7 @@ describe("a worker life", () => {
       nodeKey: account,
       generation: 1,
       linkJwt: `jwt.${account}.${life.linkKey}.${HOUR_MS}`,
-      linkExpiresAtMs: room.clock.nowMs() + HOUR_MS,
+      linkLifetimeMs: HOUR_MS,
       leafPath: "",
       leafUrl: null,
       sessionToken: opened.sessionToken,
@@ -626,7 +626,7 @@ describe("the local node", () => {
     const kinds = [...room.link.accounts.values()].map(({ kind }) => kind);
     expect(kinds).to.deep.equal(["local-node", "local-store"]);
     expect(opened.linkJwt).to.match(/\.null$/);
-    expect([opened.linkExpiresAtMs, opened.session]).to.deep.equal([null, null]);
+    expect([opened.linkLifetimeMs, opened.session]).to.deep.equal([null, null]);
     expect(opened.record.storeKey).to.be.a("string").and.not.equal(opened.nodeKey);
     expect(opened.record.generation).to.equal(1);
     room = await room.restart();

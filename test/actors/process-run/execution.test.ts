@@ -209,6 +209,8 @@ class Ear implements Spawner {
     return this.#firstLine.promise;
   }
 
+  prepare(): void {}
+
   async start(spec: SpawnSpec, sink: OutputSink): Promise<NativeProcess> {
     const process = await this.#spawner.start(spec, {
       chunk: (stream, bytes) => {
@@ -230,6 +232,7 @@ class StuckSpawner implements Spawner {
   constructor(stop: () => Promise<void>) {
     this.#stop = stop;
   }
+  prepare(): void {}
   async start(): Promise<NativeProcess> {
     return {
       pid: 1,

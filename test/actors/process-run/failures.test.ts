@@ -37,6 +37,7 @@ describe("a run that may not be stopped", () => {
     });
     let pid = 0;
     const watching: Spawner = {
+      prepare: () => spawner.prepare(),
       async start(spec, sink) {
         const started = await spawner.start(spec, sink);
         pid = started.pid;

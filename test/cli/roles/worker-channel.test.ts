@@ -43,7 +43,7 @@ class Stage implements AsyncDisposable {
         nodeKey: this.nodeKey,
         generation: 1,
         linkJwt: `jwt-${this.openings}`,
-        linkExpiresAtMs: this.clock.nowMs() + HOUR_MS,
+        linkLifetimeMs: HOUR_MS,
         leafPath: "",
         leafUrl: null,
         sessionToken: `token-${this.openings}`,
