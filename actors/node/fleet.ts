@@ -17,8 +17,8 @@ import type { Secrets } from "./secrets.ts";
 import type { EndSessions } from "./sessions.ts";
 import type { OpenedLink, WorkerSession } from "./worker-link.ts";
 
-/** A little more than one ping. */
-const SERVING_DEADLINE = { deadlineMs: 6_000 } as const;
+/** A little more than what its actor takes for it. */
+const SERVING_DEADLINE = { deadlineMs: 3_000 } as const;
 /** A change of credentials: some hub round trips of up to 5 s each; below a method's 30 s. */
 const CHANGE_DEADLINE = { deadlineMs: 28_000 } as const;
 /** How much longer than the call itself its asker waits (control-plane-wire.md 5.4), in ms. */
@@ -116,7 +116,7 @@ export class Fleet {
     if (record !== null) this.#tell(record.nodeId, (actor) => actor.tell("linkEvent", event));
   }
 
-  /** A worker says that it serves; resolves when it was asked. Errors: `node_not_found`. */
+  /** A worker says that it serves; resolves when it is online, or did not answer in time. Errors: `node_not_found`. */
   async serving(account: NodeKey): Promise<void> {
     const record = this.#options.directory.ofAccount(account);
     if (record === null) throw new LemonError("node_not_found");

@@ -73,6 +73,8 @@ export interface NodeOptions {
 
 /** How often a growing store is written down while the node stays online. */
 const SEEN_EVERY_MS = 60_000;
+/** For how long a node that says it serves is asked before it is told what came of it. */
+const PROOF_WITHIN_MS = 2_000;
 const REGISTRY_DEADLINE = { deadlineMs: 20_000 } as const;
 /** Whose turn a ping takes among the callers. */
 const PING_CALLER = "presence";
@@ -138,7 +140,7 @@ class Node {
           }),
         ),
       call: (call) => later(this.#call(call)),
-      serving: () => later(this.#presence.prove()),
+      serving: () => later(this.#presence.prove(PROOF_WITHIN_MS)),
       revoke: () => later(this.#turns.take(() => this.#link.revoke())),
       remove: () =>
         later(

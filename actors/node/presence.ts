@@ -47,6 +47,8 @@ export class Presence {
   /** Nobody is there: proven, not just silent. */
   #absent = false;
   #eagerUntilMs = 0;
+  /** Who waits for the next answer. */
+  readonly #proving = new Set<() => void>();
   #cancelPing: CancelTimer = () => {};
   #cancelSilence: CancelTimer = () => {};
 
@@ -76,6 +78,7 @@ export class Presence {
     this.#cancelPing();
     this.#cancelSilence();
     this.#set("offline", null);
+    this.#proved();
   }
 
   /** A link is about to be there, or is: asks at once, and often. */
@@ -85,9 +88,16 @@ export class Presence {
     this.#ping(this.#watch);
   }
 
-  /** Asks at once; resolves with what is known once the answer, or its failure, has come. */
-  async prove(): Promise<Status> {
-    if (this.#watch !== null) await this.#ask(this.#watch);
+  /** Asks at once and often; resolves with the status when an answer has come, or after `withinMs`. */
+  async prove(withinMs: number): Promise<Status> {
+    if (this.#watch === null) return this.#status;
+    const proven = Promise.withResolvers<void>();
+    this.#proving.add(proven.resolve);
+    const cancel = this.#options.clock.after(withinMs, proven.resolve);
+    this.expect();
+    await proven.promise;
+    cancel();
+    this.#proving.delete(proven.resolve);
     return this.#status;
   }
 
@@ -133,6 +143,11 @@ export class Presence {
     this.#eagerUntilMs = 0;
     this.#listen(sentMs);
     this.#set("online", facts);
+    this.#proved();
+  }
+
+  #proved(): void {
+    for (const resolve of this.#proving) resolve();
   }
 
   #failed(error: unknown): void {

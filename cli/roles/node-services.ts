@@ -11,6 +11,7 @@ import { pinRoots } from "../../host/allowed-roots.ts";
 import { environmentForRuns } from "../../host/environment.ts";
 import { hostMeter } from "../../host/host-info.ts";
 import { SystemSpawner } from "../../host/spawner.ts";
+import { LemonError } from "../../protocol/errors.ts";
 import type { NodeId, NodeKey } from "../../protocol/ids.ts";
 import { NODE_PING, NODE_SERVING, NODE_TREE, type NodePing } from "../../protocol/node-link.ts";
 import { LEMON_VERSION } from "../../protocol/version.ts";
@@ -60,7 +61,10 @@ const ROOM = {
   intensity: { restarts: 5, windowMs: 60_000 },
   backoff: { firstMs: 100, maxMs: 5_000, resetAfterMs: 60_000 },
 } as const;
-const SERVING = { deadlineMs: 3_000, mutation: false } as const;
+/** As long as the hub keeps the way back (`ANSWER_WITHIN_MS` in transport/keys/claims.ts). */
+const SERVING = { deadlineMs: 5_000, mutation: false } as const;
+const SERVING_TRIES = 20;
+const SERVING_AGAIN_MS = 100;
 /** A server that restarts checks its whole store first. */
 const RESTART = { deadlineMs: 60_000 } as const;
 
@@ -140,10 +144,7 @@ export async function startNodeServices(
   // What still runs is ended before its answer is waited for.
   stack.defer(async () => void (await Promise.all([rpc.stop(), room.stop()])));
 
-  // The controller asks it at once then; without this it would find out a moment later.
-  await requestController(link, nodeKey, NODE_SERVING, null, SERVING).catch(() => {
-    log.info("the controller is not there to hear that this node serves");
-  });
+  await tellServing(link, nodeKey, context);
 
   const owned = stack.move();
   return {
@@ -156,4 +157,28 @@ export async function startNodeServices(
     drain: (hurry) => processes.drain(hurry),
     [Symbol.asyncDispose]: () => owned.disposeAsync(),
   };
+}
+
+/**
+ * Has the controller find it online now; without this it would a moment later. A hub that just took the
+ * link in may not know yet where the controller listens, and nothing tells when it does.
+ */
+async function tellServing(
+  link: NatsConnection,
+  nodeKey: NodeKey,
+  { clock, log }: Pick<RoleContext, "clock" | "log">,
+): Promise<void> {
+  for (let tries = 1; ; tries += 1) {
+    try {
+      await requestController(link, nodeKey, NODE_SERVING, null, SERVING);
+      return;
+    } catch (failure) {
+      const isUnheard = failure instanceof LemonError && failure.code === "unavailable";
+      if (!isUnheard || tries === SERVING_TRIES) {
+        log.info("the controller is not there to hear that this node serves");
+        return;
+      }
+    }
+    await new Promise<void>((resolve) => clock.after(SERVING_AGAIN_MS, resolve));
+  }
 }

@@ -77,15 +77,43 @@ describe("a node's presence", () => {
 
   it("asks at once when its worker says that it serves, and tells what came of it", async () => {
     const node = new Watched();
-    expect(await node.presence.prove(), "no worker life").to.equal("offline");
+    expect(await node.presence.prove(2_000), "no worker life").to.equal("offline");
     node.answer = "node_offline";
     node.presence.begin("offline");
     await node.clock.advance(20_000);
     node.answer = ping();
-    expect(await node.presence.prove()).to.equal("online");
+    expect(await node.presence.prove(2_000)).to.equal("online");
     expect(node.sentMs.at(-1)).to.equal(20_000);
+  });
+
+  it("asks again when its worker says so before calls reach it, and tells no sooner than it answers", async () => {
+    const node = new Watched();
     node.answer = "node_offline";
-    expect(await node.presence.prove()).to.equal("offline");
+    node.presence.begin("offline");
+    await node.clock.advance(20_000);
+    let told: Status | null = null;
+    const proof = node.presence.prove(2_000).then((status) => {
+      told = status;
+    });
+    await node.clock.advance(1_800);
+    expect(told).to.equal(null);
+    node.answer = ping();
+    await node.clock.advance(100);
+    await proof;
+    expect(told).to.equal("online");
+  });
+
+  it("tells what is known of a node that does not answer in time, or whose life ended", async () => {
+    const node = new Watched();
+    node.answer = "silence";
+    node.presence.begin("offline");
+    for (const end of [() => node.clock.advance(2_000), async () => node.presence.end()]) {
+      const proof = node.presence.prove(2_000);
+      await end();
+      expect(await proof).to.equal("offline");
+    }
+    await node.clock.advance(PING_DEADLINE_MS);
+    expect(node.clock.pending).to.equal(0);
   });
 
   it("asks a node that answers every two seconds", async () => {
