@@ -1,0 +1,111 @@
+import { existsSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { expect } from "chai";
+import type { Client } from "../../../client/index.ts";
+import { refusalOf } from "../../support/refusal.ts";
+import {
+  managedToken,
+  RoleStage,
+  recordedServer,
+  type StartedController,
+  type StartedNode,
+  shellRun,
+  until,
+} from "../../support/role-stage.ts";
+
+/** How long a node that does not answer may pass for one that does (architecture.md, "The node link"). */
+const OFFLINE_WITHIN_MS = 8_000;
+/** The node has this and six seconds more for its answer. */
+const RUN_MS = 1_000;
+
+describe("a node that is frozen", function () {
+  // Silence has to last before it tells anything.
+  this.timeout(60_000);
+  let stage: RoleStage;
+  let controller: StartedController;
+  let client: Client;
+  before(async () => {
+    stage = new RoleStage();
+    controller = await stage.controller("start");
+    client = await stage.client(controller.url, managedToken(controller));
+  });
+  after(() => stage[Symbol.asyncDispose]());
+
+  async function statusOf(nodeId: string): Promise<string | undefined> {
+    const { nodes } = await client.call("node.list", {});
+    return nodes.find((node) => node.nodeId === nodeId)?.status;
+  }
+
+  const effects = (name: string): string => join(stage.folder("user"), name);
+
+  /** Freezes one of a node's processes until the node is offline, thaws it, and reads what became of its calls. */
+  async function freeze(
+    name: string,
+    signal: (node: StartedNode, signal: "SIGSTOP" | "SIGCONT") => void,
+  ): Promise<void> {
+    const node = await stage.node(controller, {
+      name,
+      home: join(stage.path, name),
+      environment: { LEMON_NODE_OPERATOR_TOKEN: managedToken(controller) },
+    });
+    const { nodeId } = node;
+    const run = (processId: string, script: string) =>
+      client.call("node.process.run", {
+        ...shellRun(nodeId, processId, script),
+        timeoutMs: RUN_MS,
+      });
+    const get = (processId: string) => client.call("node.process.get", { nodeId, processId });
+    expect(await run("before", "exit 3")).to.include({ state: "completed", exitCode: 3 });
+    expect(await statusOf(nodeId)).to.equal("online");
+
+    signal(node, "SIGSTOP");
+    const frozenMs = performance.now();
+    const uncertain = refusalOf(() => run("meanwhile", `echo ran >> ${name}.effects`));
+    await until("the node is offline", async () =>
+      (await statusOf(nodeId)) === "offline" ? true : undefined,
+    );
+    expect(performance.now() - frozenMs).to.be.below(OFFLINE_WITHIN_MS);
+    // The answer that nobody may mistake for absence: of the API, and of the command.
+    expect(await refusalOf(() => get("before"))).to.include({ code: "node_offline" });
+    const command = ["process", "get", nodeId, "never-used", "--json"];
+    const asked = await stage.lemon(command, { LEMON_HOME: controller.home });
+    expect(asked.exitCode).to.equal(121);
+    expect(JSON.parse(asked.stdout.toString())).to.have.nested.property(
+      "error.code",
+      "node_offline",
+    );
+    expect(await refusalOf(() => run("refused", `echo ran >> ${name}.effects`))).to.include({
+      code: "node_offline",
+      mutationMayHaveApplied: false,
+    });
+    expect(await uncertain).to.include({ mutationMayHaveApplied: true });
+
+    signal(node, "SIGCONT");
+    await until("the node is online", async () =>
+      (await statusOf(nodeId)) === "online" ? true : undefined,
+    );
+    const { metadata } = await client.call("node.describe", { nodeId });
+    expect(metadata.generation).to.equal(node.generation);
+    expect(await get("before")).to.include({ state: "completed", exitCode: 3 });
+    expect(await get("refused")).to.include({ state: "not_found" });
+    const settled = await until("the uncertain run is settled", async () => {
+      const receipt = await get("meanwhile");
+      return receipt.state === "running" ? undefined : receipt;
+    });
+    // It was on its way when the machine froze: what became of it is not known, but it is one and the same.
+    expect(settled.state).to.be.oneOf(["completed", "not_found"]);
+    const ran = existsSync(effects(`${name}.effects`));
+    expect(ran).to.equal(settled.state === "completed");
+    if (ran) expect(readFileSync(effects(`${name}.effects`), "utf8")).to.equal("ran\n");
+    expect(await node.role.end("SIGTERM")).to.equal(0);
+  }
+
+  it("is offline within 8 s and again online when it goes on, be it the worker or its nats-server", async () => {
+    await Promise.all([
+      freeze("worker", ({ role }, signal) => role.child.kill(signal)),
+      freeze("server", ({ home, name, nodeId }, signal) => {
+        process.kill(recordedServer(join(home, "nodes", name, "server", nodeId)).pid, signal);
+      }),
+    ]);
+  });
+});
