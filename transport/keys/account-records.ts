@@ -41,7 +41,7 @@ export interface AccountRecord {
   readonly key: NodeKey;
   readonly kind: AccountKind;
   readonly signing: KeyPair;
-  /** Public user nkey → Unix seconds: everything issued to it up to then is void. */
+  /** Public user nkey → when it was revoked for good, in Unix seconds; in that order. */
   readonly revocations: Readonly<Record<string, number>>;
   /** Decided to be deleted; the hub may not know yet. */
   readonly removed: boolean;
@@ -73,10 +73,15 @@ export class AccountRecords {
     return {
       key: createAccount().getPublicKey() as NodeKey,
       kind,
-      signing: newSigningKey(createAccount),
+      signing: AccountRecords.newSigning(),
       revocations: {},
       removed: false,
     };
+  }
+
+  /** A key to sign an account's users with. */
+  static newSigning(): KeyPair {
+    return newSigningKey(createAccount);
   }
 
   async write(record: AccountRecord): Promise<void> {
@@ -132,6 +137,7 @@ function parse(stored: unknown): AccountRecord {
     throw damaged();
   }
   const signing = signingKey(new TextEncoder().encode(seed));
+  if (!ACCOUNT_KEY.test(signing.getPublicKey())) throw damaged();
   return { key: key as NodeKey, kind: known, signing, revocations, removed };
 }
 

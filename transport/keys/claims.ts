@@ -28,6 +28,11 @@ export type AccountKind = (typeof ACCOUNT_KINDS)[number];
  * 0.7 kB for each of them until then.
  */
 const ANSWER_WITHIN_MS = 5_000;
+/**
+ * A revocation voids what was issued up to a time, in Unix seconds: here the end of the year 9999. A clock
+ * that ran ahead while credentials were issued, or was set back since, saves none of them.
+ */
+const REVOKED_UP_TO_S = 253_402_300_799;
 /** Position of the account's key in `node.<key>.…` and `ctl.<key>.…`, counted from 1. */
 const KEY_TOKEN = 2;
 const UNLIMITED = -1;
@@ -94,15 +99,15 @@ export function controllerAccount(): Partial<Account> {
   };
 }
 
-/** What an account of this kind may do, with its revocations (public user nkey → Unix seconds). */
+/** What an account of this kind may do, without those of its users that are `revoked` (public nkeys). */
 export function accountOf(
   kind: AccountKind,
   key: NodeKey,
   controller: string,
   signingKey: string,
-  revocations: Readonly<Record<string, number>>,
+  revoked: readonly string[],
 ): Partial<Account> {
-  const revoked = { revocations: { ...revocations } };
+  const revocations = Object.fromEntries(revoked.map((userKey) => [userKey, REVOKED_UP_TO_S]));
   if (kind === "local-store") {
     return {
       limits: {
@@ -115,7 +120,7 @@ export function accountOf(
         wildcards: true,
       },
       signing_keys: [scope(signingKey, ["STANDARD"], [], [])],
-      ...revoked,
+      revocations,
     };
   }
   const leaf = kind === "node";
@@ -127,7 +132,7 @@ export function accountOf(
       { name: "ctl", type: "service", account: controller, subject: controllerSubjects(key) },
     ],
     signing_keys: [scope(signingKey, types, [controllerSubjects(key)], [nodeSubjects(key)])],
-    ...revoked,
+    revocations,
   };
 }
 

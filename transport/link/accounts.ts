@@ -4,7 +4,9 @@
  * 1. What changes an account runs one at a time for that account, and every step may be repeated.
  * 2. A decision is on disk before the hub hears of it. A hub that did not hear (it was down, it lost
  *    its resolver's folder) is told again when it is back.
- * 3. A key once revoked gets no credentials any more.
+ * 3. A revocation is for good, whatever the clock says then or later: it voids all that the key was or
+ *    ever will be given. When more keys stand revoked than an account should carry, the account gets a new
+ *    signing key, which voids everything issued before it, and the oldest revocations are forgotten.
  */
 import { encodeUser } from "@nats-io/jwt";
 import type { Logger } from "pino";
@@ -16,12 +18,12 @@ import type { AccountSigner } from "../keys/authority.ts";
 import { type AccountKind, accountOf, saysSame } from "../keys/claims.ts";
 import type { SystemApi } from "./system-api.ts";
 
-/** No user JWT lives longer, so that a revocation may be forgotten some time after it. */
+/** No user JWT of a node's own machine lives longer. */
 const LONGEST_JWT_MS = 24 * 60 * 60 * 1_000;
-/** Generous: clocks of this very machine may have been set back meanwhile. */
-const FORGET_REVOCATION_MS = 7 * LONGEST_JWT_MS;
-/** Credentials of a local node never expire, but their keys never leave a process that has long ended. */
-const LOCAL_REVOCATIONS_KEPT = 100;
+/** Revoked keys in one account. Each is about 70 bytes of its record and of its JWT. */
+const MOST_REVOKED = 64;
+/** Of the newest, when the signing key is changed: who comes late with one of them is still told why. */
+const REVOKED_KEPT = 32;
 const RETRY_FIRST_MS = 500;
 const RETRY_MAX_MS = 30_000;
 /** Accounts that are compared with the hub at once. */
@@ -132,8 +134,7 @@ export class HubAccounts {
     await this.#alone(key, async () => {
       const before = this.#existing(key);
       const nowSeconds = Math.floor(this.#nowMs() / 1_000);
-      const added = Object.fromEntries(userKeys.map((userKey) => [userKey, nowSeconds]));
-      const record = { ...before, revocations: this.#recent(before, added) };
+      const record = withRevoked(before, userKeys, nowSeconds);
       await this.#store.write(record);
       this.#records.set(key, record);
       await this.#tell(record);
@@ -258,23 +259,29 @@ export class HubAccounts {
     return record;
   }
 
-  /** The revocations that may still matter, with `added`. */
-  #recent(
-    record: AccountRecord,
-    added: Readonly<Record<string, number>>,
-  ): Readonly<Record<string, number>> {
-    const all = Object.entries({ ...record.revocations, ...added });
-    if (record.kind !== "node") return Object.fromEntries(all.slice(-LOCAL_REVOCATIONS_KEPT));
-    const oldest = (this.#nowMs() - FORGET_REVOCATION_MS) / 1_000;
-    return Object.fromEntries(all.filter(([, seconds]) => seconds >= oldest));
-  }
-
   #nowMs(): number {
     return this.#options.clock.nowMs();
   }
 }
 
+function withRevoked(
+  record: AccountRecord,
+  userKeys: readonly string[],
+  atSeconds: number,
+): AccountRecord {
+  const added = Object.fromEntries(userKeys.map((userKey) => [userKey, atSeconds]));
+  // In the order of their revocation: no key looks like a number.
+  const revocations = { ...record.revocations, ...added };
+  const all = Object.entries(revocations);
+  if (all.length <= MOST_REVOKED) return { ...record, revocations };
+  return {
+    ...record,
+    signing: AccountRecords.newSigning(),
+    revocations: Object.fromEntries(all.slice(-REVOKED_KEPT)),
+  };
+}
+
 function claimsFor(record: AccountRecord, { controllerAccount }: AccountSigner) {
   const { kind, key, signing, revocations } = record;
-  return accountOf(kind, key, controllerAccount, signing.getPublicKey(), revocations);
+  return accountOf(kind, key, controllerAccount, signing.getPublicKey(), Object.keys(revocations));
 }

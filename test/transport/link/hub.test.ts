@@ -2,7 +2,7 @@ import { readdirSync, readFileSync, rmSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { jetstreamManager } from "@nats-io/jetstream";
 import { type Account, decode, type User } from "@nats-io/jwt";
-import { createUser } from "@nats-io/nkeys";
+import { createUser, type KeyPair } from "@nats-io/nkeys";
 import { jwtAuthenticator } from "@nats-io/transport-node";
 import { expect } from "chai";
 import { systemClock } from "../../../host/clock.ts";
@@ -38,6 +38,13 @@ describe("the controller's side of the node link", () => {
     controller.event(
       (event): event is Extract<LinkEvent, { type: "disconnected" }> =>
         event.type === "disconnected" && event.connection.account === node,
+    );
+
+  /** Why the hub lets nobody in with these. */
+  const refusedLink = (jwt: string, key: KeyPair): Promise<string> =>
+    openRawLeaf({ url: controller.websocketUrl, jwt, key, serverName: "n-refused" }).then(
+      () => "accepted",
+      (error: Error) => error.message,
     );
 
   /** The account as the hub holds it. */
@@ -188,6 +195,59 @@ describe("the controller's side of the node link", () => {
       await Promise.all(keys.map((key) => controller.link.revoke(node, [key])));
       const account = await heldBy(controller, node);
       expect(Object.keys(account?.revocations ?? {}).sort()).to.deep.equal(keys.sort());
+    });
+
+    it("voids every credential of the key, also those that a clock far ahead dated", async () => {
+      const node = await controller.link.provision();
+      const key = createUser();
+      const jwt = await controller.link.issue(node, key.getPublicKey(), {
+        expiresInMs: 8 * HOUR_MS,
+      });
+      const url = controller.websocketUrl;
+      const link = await openRawLeaf({ url, jwt, key, serverName: "n-early" });
+      // The same hub and the same records, three hours before the credentials say they were issued.
+      const early = await openHubLink({
+        system: controller.system,
+        authority: controller.authority,
+        recordsFolder: join(controller.folder, "accounts"),
+        clock: { ...systemClock, nowMs: () => Date.now() - 3 * HOUR_MS },
+        log: logLines().log,
+        onEvent: () => undefined,
+        isRenewing: () => false,
+      });
+      await early.revoke(node, [key.getPublicKey()]);
+      await link.closed;
+      expect(await refusedLink(jwt, key)).to.match(/authori|revoked/i);
+      early.stop();
+    });
+
+    it("finds room, however many came before: beyond 64 all that was issued before is void", async () => {
+      const node = await controller.link.provision();
+      const key = createUser();
+      const jwt = await controller.link.issue(node, key.getPublicKey(), { expiresInMs: HOUR_MS });
+      const url = controller.websocketUrl;
+      const link = await openRawLeaf({ url, jwt, key, serverName: "n-many" });
+      const keys = Array.from({ length: 64 }, userKey);
+      await controller.link.revoke(node, keys);
+      await link.settled();
+
+      const last = userKey();
+      await controller.link.revoke(node, [last]);
+      await link.closed;
+      expect(await refusedLink(jwt, key)).to.match(/authori/i);
+      const kept = Object.keys((await heldBy(controller, node))?.revocations ?? {});
+      expect(kept).to.have.members([...keys.slice(-31), last]);
+      for (const revoked of [keys.at(-31) ?? "", last]) {
+        const again = () => controller.link.issue(node, revoked, { expiresInMs: HOUR_MS });
+        expect((await refusalOf(again)).code).to.equal("node_revoked");
+      }
+      // Who was not meant has new credentials at the next renewal.
+      const renewed = await controller.link.issue(node, key.getPublicKey(), {
+        expiresInMs: HOUR_MS,
+      });
+      const back = await openRawLeaf({ url, jwt: renewed, key, serverName: "n-many" });
+      back.close();
+      await back.closed;
     });
 
     it("is refused for what is no key and for an account that is not there", async () => {
