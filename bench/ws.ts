@@ -9,6 +9,7 @@ import type { AddressInfo } from "node:net";
 import pino from "pino";
 import { type RawData, WebSocket, WebSocketServer } from "ws";
 import { systemMethods } from "../actors/control-plane/system-methods.ts";
+import { Broadcast } from "../actors/events/broadcast.ts";
 import { authenticator } from "../actors/session/authenticate.ts";
 import { Roster } from "../actors/session/roster.ts";
 import { startSessions } from "../actors/session/sessions.ts";
@@ -60,6 +61,7 @@ async function serve(): Promise<void> {
     }),
     server: { version, commit: null, host: "bench" },
     roster,
+    broadcast: new Broadcast(),
     log,
   });
   const http = await listenHttp({ host: "127.0.0.1", port: 0, clock: systemClock, log });

@@ -11,6 +11,13 @@ import {
   nodePairVerify,
 } from "./methods/enrolment.ts";
 import {
+  eventsIngest,
+  eventsSubscribe,
+  eventsSubscriptionsList,
+  eventsUnsubscribe,
+  systemPresence,
+} from "./methods/events.ts";
+import {
   nodeDescribe,
   nodeHostInfo,
   nodeList,
@@ -23,6 +30,10 @@ import { health, status, supervisionTree } from "./methods/system.ts";
 
 const DECLARED = [
   connectChallenge,
+  eventsIngest,
+  eventsSubscribe,
+  eventsSubscriptionsList,
+  eventsUnsubscribe,
   health,
   nodeDescribe,
   nodeHostInfo,
@@ -41,6 +52,7 @@ const DECLARED = [
   nodeRevoke,
   status,
   supervisionTree,
+  systemPresence,
 ] as const;
 
 type Declared = (typeof DECLARED)[number];

@@ -2,6 +2,7 @@
  * Owns what a `connect` says and what `hello-ok` answers (control-plane-wire.md 1.3 and 1.4). Nothing a
  * client puts there is an error but `params` that are no object: what can not be used is not there.
  */
+import { EVENTS } from "../../protocol/events.ts";
 import type { HelloFrame, Policy } from "../../protocol/frames.ts";
 import { isMap, paramsMap } from "../../protocol/params.ts";
 import { grantScopes, SCOPES_OF_ROLE, type Scope } from "../../protocol/scopes.ts";
@@ -51,7 +52,7 @@ export function helloFrame(
     type: "hello-ok",
     protocol: PROTOCOL_VERSION,
     server: { ...server, connId: caller.connectionId },
-    features: { methods, events: [] },
+    features: { methods, events: EVENTS },
     snapshot: { presence: {}, health: { ok: true } },
     policy,
     auth: {

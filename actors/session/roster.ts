@@ -15,6 +15,18 @@ export interface ConnectionCounts {
   readonly devices: number;
 }
 
+/** Who is connected, the newest last. */
+export interface Presence {
+  readonly connections: readonly {
+    readonly connectionId: ConnectionId;
+    readonly role: Role;
+    readonly clientId: string | null;
+    readonly connectedAtMs: number;
+  }[];
+  /** Of all, also where they are not all listed. */
+  readonly count: number;
+}
+
 /** The end of a node's connections: those of a session generation below `olderThan`, or all of them (null). */
 interface Ending {
   readonly nodeId: NodeId;
@@ -28,21 +40,32 @@ interface Arrival extends Disposable {
 }
 
 export class Roster {
-  readonly #callers = new Map<ConnectionId, Caller>();
+  readonly #callers = new Map<
+    ConnectionId,
+    { readonly caller: Caller; readonly sinceMs: number }
+  >();
+  readonly #onChange: () => void;
   /** For each arrival the endings since it began. */
   readonly #arrivals = new Set<Ending[]>();
   readonly #ofRole: Record<Role, number> = { operator: 0, node: 0, device: 0 };
 
-  enter(caller: Caller): void {
-    this.#callers.set(caller.connectionId, caller);
+  /** `onChange` is called when somebody came or went. */
+  constructor(onChange: () => void = () => {}) {
+    this.#onChange = onChange;
+  }
+
+  enter(caller: Caller, sinceMs: number): void {
+    this.#callers.set(caller.connectionId, { caller, sinceMs });
     this.#ofRole[caller.role] += 1;
+    this.#onChange();
   }
 
   leave(connectionId: ConnectionId): void {
-    const caller = this.#callers.get(connectionId);
-    if (caller === undefined) return;
+    const entry = this.#callers.get(connectionId);
+    if (entry === undefined) return;
     this.#callers.delete(connectionId);
-    this.#ofRole[caller.role] -= 1;
+    this.#ofRole[entry.caller.role] -= 1;
+    this.#onChange();
   }
 
   arrive(): Arrival {
@@ -62,9 +85,24 @@ export class Roster {
   ): void {
     const ending = { nodeId, olderThan };
     for (const endings of this.#arrivals) endings.push(ending);
-    for (const caller of [...this.#callers.values()]) {
+    for (const { caller } of [...this.#callers.values()]) {
       if (isEnded(caller, ending)) caller.close(code, reason);
     }
+  }
+
+  /** At most the newest `limit` of them. */
+  presence(limit: number): Presence {
+    const count = this.#callers.size;
+    const newest = [...this.#callers.values()].slice(Math.max(0, count - limit));
+    return {
+      connections: newest.map(({ caller: { connectionId, role, clientId }, sinceMs }) => ({
+        connectionId,
+        role,
+        clientId,
+        connectedAtMs: sinceMs,
+      })),
+      count,
+    };
   }
 
   counts(): ConnectionCounts {

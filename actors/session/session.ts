@@ -18,6 +18,7 @@ import { LemonError } from "../../protocol/errors.ts";
 import { errorText, type Policy, type RequestFrame } from "../../protocol/frames.ts";
 import type { ActorContext, ActorSpec, Behaviour, Death } from "../../supervision/actor.ts";
 import { codeOf, logFrames } from "../../supervision/log.ts";
+import type { Broadcast } from "../events/broadcast.ts";
 import type { Connection, ConnectionListener } from "./connection.ts";
 import type { Authenticate, Caller, Identity } from "./handler.ts";
 import {
@@ -31,7 +32,7 @@ import { Requests } from "./requests.ts";
 import type { Roster } from "./roster.ts";
 import type { Routes } from "./routes.ts";
 
-/** What others may say to a session. Nothing yet: events will come this way. */
+/** What others may say to a session: nothing. Events go to its connection (`Broadcast`). */
 export type SessionProtocol = Record<never, never>;
 
 /** What all sessions of a control plane share. */
@@ -39,6 +40,7 @@ export interface SessionServices {
   readonly routes: Routes;
   readonly authenticate: Authenticate;
   readonly roster: Roster;
+  readonly broadcast: Broadcast;
   readonly server: ServerIdentity;
   readonly log: Logger;
   readonly policy: Policy;
@@ -173,7 +175,7 @@ class Session implements Behaviour<SessionProtocol>, ConnectionListener {
     this.#cancelHandshake = DONE;
     const context = this.#context;
     const connection = this.#connection;
-    const { checkResults, log, policy, roster, routes, server } = this.#services;
+    const { broadcast, checkResults, log, policy, roster, routes, server } = this.#services;
     const caller: Caller = {
       ...identity,
       connectionId: connection.id,
@@ -196,9 +198,11 @@ class Session implements Behaviour<SessionProtocol>, ConnectionListener {
       crash: context.crash,
     });
     this.#phase = { name: "admitted", requests };
-    roster.enter(caller);
     connection.admit();
     connection.answer(JSON.stringify(helloFrame(caller, server, routes.names, policy)));
+    // After hello-ok, which is the first frame that a client reads.
+    broadcast.join(caller, (text) => connection.event(text));
+    roster.enter(caller, context.clock.nowMs());
     log.info({ connection: connection.id, role: caller.role }, "connected");
   }
 
@@ -249,6 +253,7 @@ class Session implements Behaviour<SessionProtocol>, ConnectionListener {
     this.#ended = true;
     this.#cancelHandshake();
     if (this.#phase.name === "admitted") this.#phase.requests.end();
+    this.#services.broadcast.leave(this.#connection.id);
     this.#services.roster.leave(this.#connection.id);
   }
 }

@@ -7,6 +7,7 @@ import type { ErrorCode } from "../../protocol/errors.ts";
 import { POLICY, type Policy } from "../../protocol/frames.ts";
 import type { SupervisorRef } from "../../supervision/actor.ts";
 import { codeOf } from "../../supervision/log.ts";
+import type { Broadcast } from "../events/broadcast.ts";
 import type { Connection } from "./connection.ts";
 import type { Authenticate, MethodHandlers } from "./handler.ts";
 import type { ServerIdentity } from "./handshake.ts";
@@ -22,6 +23,7 @@ export interface SessionsOptions {
   readonly authenticate: Authenticate;
   readonly server: ServerIdentity;
   readonly roster: Roster;
+  readonly broadcast: Broadcast;
   readonly log: Logger;
   readonly policy?: Policy;
   readonly times?: Partial<SessionTimes>;
@@ -56,6 +58,7 @@ export async function startSessions(options: SessionsOptions): Promise<Sessions>
     routes: new Routes(options.handlers),
     authenticate: options.authenticate,
     roster: options.roster,
+    broadcast: options.broadcast,
     server: options.server,
     log: options.log,
     policy: options.policy ?? POLICY,

@@ -4,6 +4,7 @@
  *
  *   /lemon            one_for_one
  *     nats-server     the hub, unless it is somebody else's; first started, last stopped
+ *     announcer       tick and presence
  *     nodes           the fleet
  *     sessions        one actor a `/ws` connection
  *     node            what the node in this process runs (`lemon up`)
@@ -12,11 +13,13 @@
  * 2. A start that fails leaves nothing running.
  */
 import { hostname } from "node:os";
+import type { NatsConnection } from "@nats-io/transport-node";
 import { systemMethods } from "../../actors/control-plane/system-methods.ts";
+import type { Broadcast } from "../../actors/events/broadcast.ts";
+import { openEvents } from "../../actors/events/events.ts";
 import { NODE_DOCUMENTS, type Nodes, openNodes } from "../../actors/node/nodes.ts";
 import { authenticator, loopbackOptIn } from "../../actors/session/authenticate.ts";
 import { loadOperatorToken } from "../../actors/session/operator-token.ts";
-import { Roster } from "../../actors/session/roster.ts";
 import { startSessions } from "../../actors/session/sessions.ts";
 import { listenHttp } from "../../gateways/http/server.ts";
 import { wsGateway } from "../../gateways/ws/gateway.ts";
@@ -82,17 +85,19 @@ export async function startController(
   const system = createActorSystem({ name: "lemon", log, clock });
   stack.defer(() => system.shutdown());
   let nodes: Nodes | null = null;
-  const events: HubEvents = {
+  const heard: HubEvents = {
     onLinkEvent: (event) => nodes?.linkEvent(event),
     onServing: async (node) => nodes?.serving(node),
   };
-  const parts = { folders, supervisor: system.root, events };
+  const parts = { folders, supervisor: system.root, events: heard };
   const hub = stack.use(await unlessAsked(context.asked, system, () => openHub(parts)));
   if (hub.joinsRefused !== null) context.say(hub.joinsRefused);
   // Again, so that it comes before the hub's connections close: actors may need them to the last.
   stack.defer(() => system.shutdown());
 
-  const roster = new Roster();
+  const events = await openEvents({ parent: system.root, clock });
+  const { broadcast, roster } = events;
+  void tellHealth(hub.controller, broadcast);
   const documents = await openDocuments({
     connection: hub.controller,
     replicas: hub.replicas,
@@ -105,7 +110,7 @@ export async function startController(
     calls: hub.caller,
     log,
     endSessions: (nodeId, olderThan, close) => roster.endNode(nodeId, olderThan, close),
-    publish: () => {},
+    publish: ({ event, payload }) => broadcast.publish(event, payload),
     leafUrl: hub.leafUrl,
     joinsRefused: hub.joinsRefused,
   });
@@ -115,6 +120,7 @@ export async function startController(
     parent: system.root,
     handlers: {
       ...fleet.methods,
+      ...events.methods,
       ...systemMethods({
         build: { version: LEMON_VERSION, runtimeMode, channel: null, commit: null },
         clock,
@@ -130,6 +136,7 @@ export async function startController(
     }),
     server: { version: LEMON_VERSION, commit: null, host: hostname() },
     roster,
+    broadcast,
     log,
   });
   const gateway = wsGateway({ open: (connection) => sessions.open(connection), clock, log });
@@ -167,12 +174,21 @@ export async function startController(
       owned.defer(() => removeControllerRecord(home, record));
     },
     async closeGateway() {
+      broadcast.publish("shutdown", { reason: "stopping" });
       await sessions.stop();
       proxy?.close();
       await http.close();
     },
     [Symbol.asyncDispose]: () => owned.disposeAsync(),
   };
+}
+
+/** Without its hub a control plane answers, but reaches no node and finds out nothing of them. */
+async function tellHealth(hub: NatsConnection, broadcast: Broadcast): Promise<void> {
+  for await (const { type } of hub.status()) {
+    if (type === "disconnect") broadcast.publish("health", { ok: false, hub: "lost" });
+    else if (type === "reconnect") broadcast.publish("health", { ok: true, hub: "connected" });
+  }
 }
 
 type OpenHub = (place: Omit<EmbeddedHubOptions, "binary">) => Promise<Hub>;

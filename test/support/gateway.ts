@@ -6,6 +6,8 @@
 import type { IncomingMessage } from "node:http";
 import type { Duplex } from "node:stream";
 import { systemMethods } from "../../actors/control-plane/system-methods.ts";
+import { Broadcast } from "../../actors/events/broadcast.ts";
+import { openEvents } from "../../actors/events/events.ts";
 import { authenticator, type SessionTokens } from "../../actors/session/authenticate.ts";
 import type { Authenticate, MethodHandlers } from "../../actors/session/handler.ts";
 import { Roster } from "../../actors/session/roster.ts";
@@ -32,6 +34,8 @@ export interface TestGatewayOptions {
   readonly wsLimits?: Partial<WsLimits>;
   readonly httpLimits?: Partial<HttpLimits>;
   readonly host?: string;
+  /** Tells who is connected and that time goes on, and serves the methods about events. */
+  readonly announces?: boolean;
 }
 
 export interface TestGateway extends LogLines {
@@ -40,6 +44,7 @@ export interface TestGateway extends LogLines {
   readonly url: string;
   readonly system: ActorSystem;
   readonly roster: Roster;
+  readonly broadcast: Broadcast;
   /** Sockets open now. */
   connections(): number;
   /** What came to `/leafnode`, the other upgrade path. */
@@ -53,7 +58,11 @@ export async function testGateway(options: TestGatewayOptions = {}): Promise<Tes
   const lines = logLines();
   const { log } = lines;
   const system = createActorSystem({ name: "test", log, clock });
-  const roster = new Roster();
+  const { policy } = options;
+  const events = options.announces
+    ? await openEvents({ parent: system.root, clock, ...(policy === undefined ? {} : { policy }) })
+    : { roster: new Roster(), broadcast: new Broadcast(), methods: {} };
+  const { roster, broadcast } = events;
   const server = { version: "2026.1.0", commit: null, host: "test-host" };
   const sessions = await startSessions({
     parent: system.root,
@@ -65,6 +74,7 @@ export async function testGateway(options: TestGatewayOptions = {}): Promise<Tes
         tree: () => system.snapshot(),
         nodeTrees: async () => [],
       }),
+      ...events.methods,
       ...options.handlers,
     },
     authenticate:
@@ -76,6 +86,7 @@ export async function testGateway(options: TestGatewayOptions = {}): Promise<Tes
       }),
     server,
     roster,
+    broadcast,
     log,
     checkResults: true,
     ...(options.policy === undefined ? {} : { policy: options.policy }),
@@ -112,6 +123,7 @@ export async function testGateway(options: TestGatewayOptions = {}): Promise<Tes
     url: `ws://127.0.0.1:${http.port}/ws`,
     system,
     roster,
+    broadcast,
     connections: () => gateway.connections,
     leafUpgrades,
     async close() {

@@ -2,6 +2,7 @@ import { assert } from "chai";
 import fc from "fast-check";
 import type { Authenticate, Identity } from "../../../actors/session/handler.ts";
 import { LemonError } from "../../../protocol/errors.ts";
+import { EVENTS } from "../../../protocol/events.ts";
 import type { NodeId } from "../../../protocol/ids.ts";
 import { FakeClock } from "../../support/fake-clock.ts";
 import { OPERATOR_TOKEN, type TestGateway, testGateway } from "../../support/gateway.ts";
@@ -36,7 +37,7 @@ describe("the handshake", () => {
       type: "hello-ok",
       protocol: 1,
       server: { version: "2026.1.0", commit: null, host: "test-host", connId },
-      features: { methods: ["health", "status", "supervision.tree"], events: [] },
+      features: { methods: ["health", "status", "supervision.tree"], events: EVENTS },
       snapshot: { presence: {}, health: { ok: true } },
       policy: { maxPayload: 4_194_304, maxBufferedBytes: 8_388_608, tickIntervalMs: 15_000 },
       auth: {

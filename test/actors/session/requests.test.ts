@@ -573,6 +573,7 @@ describe("an answer", () => {
 
 /** Parameters that pass, for every method that needs some. */
 const PARAMS: Readonly<Record<string, object>> = {
+  "events.ingest": { eventType: "custom" },
   "connect.challenge": { challenge: "c" },
   "node.describe": { nodeId: "n" },
   "node.host.info": { nodeId: "n" },
