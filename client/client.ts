@@ -14,6 +14,7 @@ import type { Role } from "../protocol/scopes.ts";
 import { Backoff, type BackoffPolicy, DEFAULT_BACKOFF } from "./backoff.ts";
 import { type CallOptions, Connection } from "./connection.ts";
 import { ConnectError } from "./errors.ts";
+import { type ClientEvent, EventStream, type EventsOptions } from "./events.ts";
 import type { Hello } from "./incoming.ts";
 import { type OpenSocket, openPlatformSocket, type SocketClose } from "./socket.ts";
 import { platformTimers, type Timers } from "./timers.ts";
@@ -63,6 +64,11 @@ export interface Client {
   ): Promise<ResultOf<M>>;
   /** Resolves when connected; rejects with a `ConnectError` when `signal` aborts or no attempt follows. */
   ready(signal?: AbortSignal): Promise<Hello>;
+  /**
+   * The events of this connection and of those that follow it, from now on. A new connection hears
+   * everything until it subscribes again (`events.subscribe`).
+   */
+  events(options?: EventsOptions): AsyncIterableIterator<ClientEvent, undefined>;
   /** Hears of each connection's end; answers the way to stop listening. */
   onClose(listener: (end: ConnectionEnd) => void): () => void;
   /** Hears of each connection after the first. */
@@ -100,6 +106,9 @@ class ReconnectingClient implements Client {
   readonly #giveUp: AbortSignal;
   readonly #ended = Promise.withResolvers<ConnectError | null>();
   readonly #closeListeners = new Set<(end: ConnectionEnd) => void>();
+  readonly #streams = new Set<EventStream>();
+  /** Nothing follows any more. */
+  #isOver = false;
   readonly #reconnectListeners = new Set<(hello: Hello) => void>();
   /** The latest one, usable or ended: an ended one refuses calls by itself. */
   #connection: Connection | null = null;
@@ -155,6 +164,12 @@ class ReconnectingClient implements Client {
     return promise.finally(() => signal.removeEventListener("abort", aborted));
   }
 
+  events(options: EventsOptions = {}): EventStream {
+    const stream = new EventStream(options, this.#streams);
+    if (this.#isOver) stream.end(null);
+    return stream;
+  }
+
   onClose(listener: (end: ConnectionEnd) => void): () => void {
     this.#closeListeners.add(listener);
     return () => this.#closeListeners.delete(listener);
@@ -189,8 +204,13 @@ class ReconnectingClient implements Client {
       this.#adopt(connection);
       // `close` may have come while the connection was on its way here from its welcome.
       if (this.#stopped.signal.aborted) connection.close();
-      else tell(this.#reconnectListeners, connection.hello);
+      else this.#resumed(connection.hello);
     }
+  }
+
+  #resumed(hello: Hello): void {
+    for (const stream of this.#streams) stream.reconnected();
+    tell(this.#reconnectListeners, hello);
   }
 
   async #establish(): Promise<Connection> {
@@ -221,6 +241,9 @@ class ReconnectingClient implements Client {
       handshakeMs: handshakeMs ?? DEFAULT_HANDSHAKE_MS,
       maxInFlight: maxInFlight ?? DEFAULT_MAX_IN_FLIGHT,
       signal: this.#giveUp,
+      onEvent: (event) => {
+        for (const stream of this.#streams) stream.push(event);
+      },
     });
   }
 
@@ -246,6 +269,9 @@ class ReconnectingClient implements Client {
             cause,
           });
     this.#next.reject(error);
+    this.#isOver = true;
+    for (const stream of [...this.#streams])
+      stream.end(this.#stopped.signal.aborted ? null : error);
     this.#ended.resolve(this.#stopped.signal.aborted ? null : error);
   }
 

@@ -15,7 +15,7 @@ import type { Role } from "../protocol/scopes.ts";
 import { PROTOCOL_VERSION } from "../protocol/version.ts";
 import { CallTable } from "./calls.ts";
 import { CallError, ConnectError, type FailedCall, refusedHandshake } from "./errors.ts";
-import { type Hello, type Incoming, readFrame } from "./incoming.ts";
+import { type Hello, type Incoming, type IncomingEvent, readFrame } from "./incoming.ts";
 import { Liveness, livenessFor } from "./liveness.ts";
 import { LIVENESS_CLOSE_CODE, type OpenSocket, type Socket, type SocketClose } from "./socket.ts";
 import type { Timers } from "./timers.ts";
@@ -45,6 +45,8 @@ export interface ConnectionOptions {
   readonly handshakeMs: number;
   readonly maxInFlight: number;
   readonly signal: AbortSignal | null;
+  /** Hears the events of this connection, in order. Must not throw. */
+  readonly onEvent: (event: IncomingEvent) => void;
 }
 
 /** What the control plane awaits beyond a method's deadline, and the way there and back, in ms. */
@@ -207,6 +209,9 @@ export class Connection {
         break;
       case "hello":
         this.#welcome(frame.hello);
+        break;
+      case "event":
+        if (this.#phase === "open") this.#options.onEvent(frame.event);
         break;
       default:
         if (this.#phase === "open") this.#calls.answer(frame);

@@ -25,10 +25,20 @@ export interface Hello {
   readonly clientId: string | null;
 }
 
+/** One event, as the control plane numbered it (control-plane-wire.md 1.6). */
+export interface IncomingEvent {
+  readonly event: string;
+  readonly seq: number;
+  /** Null when there is none. */
+  readonly payload: unknown;
+  readonly stateVersion: Readonly<Record<string, number>>;
+}
+
 export type Incoming =
   | { readonly kind: "hello"; readonly hello: Hello }
   | { readonly kind: "answer"; readonly id: string; readonly payload: unknown }
   | { readonly kind: "failure"; readonly id: string; readonly failure: WireFailure }
+  | { readonly kind: "event"; readonly event: IncomingEvent }
   /** An answer to `id` that can not be read. */
   | { readonly kind: "garbled"; readonly id: string }
   | { readonly kind: "foreign" }
@@ -47,6 +57,7 @@ export function readFrame(text: string): Incoming {
   if (!isRecord(frame)) return UNREADABLE;
   if (frame["type"] === "res") return readAnswer(frame);
   if (frame["type"] === "hello-ok") return readHello(frame);
+  if (frame["type"] === "event") return readEvent(frame);
   return FOREIGN;
 }
 
@@ -66,6 +77,20 @@ function readAnswer(frame: Readonly<Record<string, unknown>>): Incoming {
       details: isRecord(details) ? details : {},
     },
   };
+}
+
+const eventFrame = z.looseObject({
+  event: z.string().min(1),
+  seq: z.int(),
+  payload: z.unknown().optional(),
+  stateVersion: z.record(z.string(), z.number()).catch({}),
+});
+
+function readEvent(frame: unknown): Incoming {
+  const parsed = eventFrame.safeParse(frame);
+  if (!parsed.success) return FOREIGN;
+  const { event, seq, payload = null, stateVersion } = parsed.data;
+  return { kind: "event", event: { event, seq, payload, stateVersion } };
 }
 
 const strings = z.array(z.string());
