@@ -2,6 +2,7 @@
  * Owns the count of messages in what a node sends: the leaf protocol's lines inside websocket frames
  * (RFC 6455, section 5.2; nats-server, server/parser.go). Bytes alone do not tell what a flood costs:
  * the hub works on a small message about as long as on a large one.
+ * A control frame counts as one too: the hub answers each PING with a frame of its own.
  *
  * 1. Counts only. Nothing is changed, kept or refused: what is no protocol the hub closes by itself.
  * 2. Counts too much rather than too little where it can not follow: every line is a message, and only
@@ -37,13 +38,13 @@ export class MessageCount {
   #sizeIsNumber = false;
   #betweenWords = true;
 
-  /** Messages that ended their line in this chunk. */
+  /** Messages that ended their line in this chunk, and control frames that began in it. */
   take(chunk: Uint8Array): number {
     let messages = 0;
     let at = 0;
     while (at < chunk.length) {
       if (this.#frameLeft === 0) {
-        this.#readHead(chunk[at] ?? 0);
+        messages += this.#readHead(chunk[at] ?? 0);
         at += 1;
         continue;
       }
@@ -55,15 +56,15 @@ export class MessageCount {
     return messages;
   }
 
-  #readHead(byte: number): void {
+  #readHead(byte: number): 0 | 1 {
     const head = this.#head;
     head.push(byte);
-    if (head.length < 2) return;
+    if (head.length < 2) return 0;
     const [first = 0, second = 0] = head;
     const short = second & 0x7f;
     const lengthBytes = short === 126 ? 2 : short === 127 ? 8 : 0;
     const maskBytes = second & 0x80 ? 4 : 0;
-    if (head.length < 2 + lengthBytes + maskBytes) return;
+    if (head.length < 2 + lengthBytes + maskBytes) return 0;
     let length = lengthBytes === 0 ? short : 0;
     for (let at = 0; at < lengthBytes; at++) length = length * 256 + (head[2 + at] ?? 0);
     for (let at = 0; at < 4; at++) {
@@ -73,6 +74,7 @@ export class MessageCount {
     this.#control = (first & 0x0f) >= FIRST_CONTROL_OPCODE;
     this.#frameLeft = length;
     head.length = 0;
+    return this.#control ? 1 : 0;
   }
 
   #read(chunk: Uint8Array, from: number, end: number): number {

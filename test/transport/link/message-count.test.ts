@@ -65,11 +65,15 @@ describe("the count of a node's messages", () => {
         fc.boolean(),
         (messages, frameSizes, chunkSizes, masked) => {
           const frames: Buffer[] = [];
+          let pings = 0;
           const stream = Buffer.concat(messages);
           for (let at = 0, turn = 0; at < stream.length; turn++) {
             const size = frameSizes[turn % frameSizes.length] ?? 1;
             frames.push(frame(stream.subarray(at, at + size), { masked }));
-            if (turn % 3 === 0) frames.push(frame(Buffer.from("ping\r\n"), { opcode: 9 }));
+            if (turn % 3 === 0) {
+              frames.push(frame(Buffer.from("ping\r\n"), { opcode: 9 }));
+              pings += 1;
+            }
             at += size;
           }
           const line = Buffer.concat(frames);
@@ -80,11 +84,23 @@ describe("the count of a node's messages", () => {
             counted += counter.take(line.subarray(at, at + size));
             at += size;
           }
-          expect(counted).to.equal(messages.length);
+          expect(counted).to.equal(messages.length + pings);
         },
       ),
       { numRuns: 60 },
     );
+  });
+
+  it("holds control frames for messages, since the hub answers them: whatever is in them, and empty ones", () => {
+    for (const opcode of [8, 9, 10]) {
+      for (const payload of ["", "PING\r\nPING\r\n"]) {
+        const control = frame(Buffer.from(payload), { opcode });
+        expect(count(control, control), `opcode ${opcode}`).to.equal(2);
+      }
+    }
+    for (const opcode of [0, 1, 2, 7]) {
+      expect(count(frame(Buffer.alloc(0), { opcode })), `opcode ${opcode}`).to.equal(0);
+    }
   });
 
   it("passes over no payload but a message's own: a number elsewhere hides nothing", () => {
