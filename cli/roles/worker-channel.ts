@@ -5,11 +5,12 @@
  * 1. One life keeps one link key; opening again with it is a renewal, whatever was lost in between.
  * 2. A renewed session token is stored before it is used, and used from the next connection on.
  * 3. An end that only an operator can change is told once: `superseded`, `revoked`, `refused`.
+ * 4. A life that another takes the place of learns it from the first word of it, not after a pause.
  */
 import type { Logger } from "pino";
 import { type Client, ConnectError, connect, type OpenSocket } from "../../client/index.ts";
 import type { CancelTimer, Clock } from "../../host/clock.ts";
-import { LemonError } from "../../protocol/errors.ts";
+import { type ErrorCode, LemonError } from "../../protocol/errors.ts";
 import { NODE_CLOSE } from "../../protocol/methods/enrolment.ts";
 import type { InputOf, ResultOf } from "../../protocol/methods.ts";
 import type { Session } from "./enrol.ts";
@@ -51,8 +52,17 @@ export async function openWorkerChannel(options: WorkerChannelOptions): Promise<
   return channel;
 }
 
+/** Refusals that say why this life is over. */
+const ENDS: Readonly<Partial<Record<ErrorCode, WorkerEnd>>> = {
+  node_superseded: "superseded",
+  node_revoked: "revoked",
+  node_not_found: "revoked",
+};
+
 class Channel implements WorkerChannel {
   readonly #options: WorkerChannelOptions;
+  /** Aborted when the channel is closed. */
+  readonly #closed = new AbortController();
   #enrolment: Enrolment;
   #token: string;
   #client: Client | null = null;
@@ -72,6 +82,18 @@ class Channel implements WorkerChannel {
   }
 
   async start(): Promise<void> {
+    try {
+      const client = await this.#connect();
+      this.#first = await this.#open(client);
+      this.#renewLater(this.#first);
+      this.#follow(client);
+    } catch (failure) {
+      this.close();
+      throw failure;
+    }
+  }
+
+  async #connect(): Promise<Client> {
     const { openSocket, signal } = this.#options;
     const client = await connect({
       url: this.#enrolment.controller,
@@ -79,32 +101,53 @@ class Channel implements WorkerChannel {
       clientId: `lemon-execution-node:${this.#enrolment.localName}`,
       openSocket,
       reconnect: true,
-      signal,
+      signal: AbortSignal.any([signal, this.#closed.signal]),
     });
     this.#client = client;
-    try {
-      if (client.hello.role !== "node" || client.hello.clientId !== this.#enrolment.nodeId) {
-        throw new LemonError("unauthorized", {
-          message: "The stored session is not that of this node; join again with --pair",
-        });
-      }
-      client.onClose(({ code }) => {
-        if (code === NODE_CLOSE.superseded.code) this.#end("superseded");
-        else if (code === NODE_CLOSE.revoked.code) this.#end("revoked");
-      });
-      this.#first = await this.#open(client);
-    } catch (failure) {
-      this.close();
-      throw failure;
-    }
-    client.onReconnect(() => void this.#renew());
-    void client.ended.then((error) => {
-      if (error instanceof ConnectError && error.reason === "refused") this.#end("refused");
+    client.onClose(({ code }) => {
+      if (code === NODE_CLOSE.superseded.code) this.#end("superseded");
+      else if (code === NODE_CLOSE.revoked.code) this.#end("revoked");
+      else if (code === NODE_CLOSE.replaced.code && this.#first !== null)
+        this.#connectAgain(client);
     });
+    if (client.hello.role !== "node" || client.hello.clientId !== this.#enrolment.nodeId) {
+      throw new LemonError("unauthorized", {
+        message: "The stored session is not that of this node; join again with --pair",
+      });
+    }
+    return client;
+  }
+
+  #follow(client: Client): void {
+    client.onReconnect(() => void this.#renew());
+    void client.ended.then((error) => this.#refused(error));
+  }
+
+  /**
+   * Somebody came with a newer token of this node. Whether that is a newer worker is asked at once, not
+   * after the pause of a lost connection: what this one runs must end before that one runs anything.
+   * The link is left alone, since to renew it holds up calls, which may be that one's by then.
+   */
+  #connectAgain(replaced: Client): void {
+    replaced.close();
+    this.#connect().then(
+      (client) => {
+        this.#follow(client);
+        void this.#proveLife(client);
+      },
+      (failure: unknown) => this.#refused(failure),
+    );
+  }
+
+  #refused(failure: unknown): void {
+    if (!(failure instanceof LemonError) || failure.code === "aborted") return;
+    if (failure instanceof ConnectError && failure.reason !== "refused") return;
+    this.#end(ENDS[failure.code] ?? "refused");
   }
 
   close(): void {
     this.#ended = true;
+    this.#closed.abort();
     this.#cancelRenewal();
     this.#client?.close();
   }
@@ -120,30 +163,43 @@ class Channel implements WorkerChannel {
     };
     await storeEnrolment(home, this.#enrolment);
     this.#token = opened.sessionToken;
-    this.#cancelRenewal();
-    this.#cancelRenewal = clock.after(opened.linkLifetimeMs / 2, () => void this.#renew());
     return opened;
+  }
+
+  #renewLater({ linkLifetimeMs }: LinkOpening): void {
+    this.#cancelRenewal();
+    const { clock } = this.#options;
+    this.#cancelRenewal = clock.after(linkLifetimeMs / 2, () => void this.#renew());
   }
 
   async #renew(): Promise<void> {
     const client = this.#client;
     if (this.#ended || client === null) return;
+    const opened = await this.#proveLife(client);
+    if (opened === null) return;
+    this.#renewLater(opened);
+    this.#options.onRenewed(opened);
+  }
+
+  /** Opens the link again; null when the life is over, or when that can not be known yet. */
+  async #proveLife(client: Client): Promise<LinkOpening | null> {
     try {
       const opened = await this.#open(client);
-      if (this.#ended) return;
-      if (opened.nodeKey === this.first.nodeKey) this.#options.onRenewed(opened);
-      else this.#end("moved");
+      if (this.#ended) return null;
+      if (opened.nodeKey === this.first.nodeKey) return opened;
+      this.#end("moved");
     } catch (failure) {
-      if (this.#ended) return;
+      if (this.#ended) return null;
       const code = failure instanceof LemonError ? failure.code : "internal_error";
-      if (code === "node_superseded") this.#end("superseded");
-      else if (code === "node_revoked" || code === "node_not_found") this.#end("revoked");
+      const end = ENDS[code];
+      if (end !== undefined) this.#end(end);
       else {
         this.#options.log.warn({ code }, "the link's credentials are not renewed yet");
         this.#cancelRenewal();
         this.#cancelRenewal = this.#options.clock.after(RENEWAL_RETRY_MS, () => void this.#renew());
       }
     }
+    return null;
   }
 
   #end(end: WorkerEnd): void {

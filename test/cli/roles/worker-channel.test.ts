@@ -13,7 +13,7 @@ import { socketOpener } from "../../../cli/socket.ts";
 import { type ErrorCode, LemonError } from "../../../protocol/errors.ts";
 import { NODE_CLOSE } from "../../../protocol/methods/enrolment.ts";
 import { FakeClock } from "../../support/fake-clock.ts";
-import { FakeControlPlane } from "../../support/fake-control-plane.ts";
+import { FakeControlPlane, type PeerConnection } from "../../support/fake-control-plane.ts";
 import { refusalOf } from "../../support/refusal.ts";
 import { tempFolder } from "../../support/temp-folder.ts";
 
@@ -182,6 +182,42 @@ describe("a worker's session with its controller", () => {
       await stage.clock.advance(HOUR_MS / 2);
       expect(await stage.ended.promise).to.equal(word);
     });
+  }
+
+  it("asks again, with its newest token, whether its life is over when another came in its place", async () => {
+    await using stage = await Stage.begin();
+    await stage.open();
+    const { replaced } = NODE_CLOSE;
+    stage.controller.connections[0]?.close(replaced.code, replaced.reason);
+    await stage.controller.seen("node.link.open", 2);
+    const tokens = stage.controller.connects.map(({ token }) => token);
+    expect(tokens).to.deep.equal(["token-0", "token-1"]);
+    // Its credentials are those it had, and are renewed when they were to be.
+    expect(stage.renewed).to.deep.equal([]);
+    await stage.clock.advance(HOUR_MS / 2);
+    await until(() => stage.renewed.length === 1);
+    expect(stage.renewed[0]?.linkJwt).to.equal("jwt-3");
+  });
+
+  for (const [refusal, word] of [
+    ["node_superseded", "superseded"],
+    ["node_revoked", "revoked"],
+    ["unauthorized", "refused"],
+  ] as const) {
+    for (const [how, end] of [
+      ["its connection was lost", (peer: PeerConnection) => peer.drop()],
+      ["another came in its place", (peer: PeerConnection) => peer.close(NODE_CLOSE.replaced.code)],
+    ] as const) {
+      it(`ends as ${word} when its token is refused with ${refusal} after ${how}`, async () => {
+        await using stage = await Stage.begin();
+        await stage.open();
+        stage.controller.onConnect(() => {
+          throw new LemonError(refusal, { wire: "UNAUTHORIZED" });
+        });
+        for (const peer of stage.controller.connections) end(peer);
+        expect(await stage.ended.promise).to.equal(word);
+      });
+    }
   }
 
   it("refuses a session that is not its node's", async () => {
