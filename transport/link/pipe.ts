@@ -5,6 +5,8 @@
  * 2. What a node sends counts against its share (`ration.ts`); what it is sent only shows that it is in use.
  * 3. An end on one side ends the other after what is still under way; a side that then does not end
  *    itself, and any error, is cut.
+ * 4. Nobody waits for ever: while one side takes nothing, the other's end is not seen (it is not read), so
+ *    a side that takes nothing for too long is cut.
  */
 import type { Duplex } from "node:stream";
 import type { CancelTimer, Clock } from "../../host/clock.ts";
@@ -13,6 +15,8 @@ import type { Ration, Share } from "./ration.ts";
 
 /** A websocket has no use for a half-closed line: this is for what is still on its way. */
 const LINGER_MS = 5_000;
+/** Longer than either end needs to find the other dead (two PINGs of 5 s, and the hub's write deadline of 10 s). */
+const STALLED_MS = 30_000;
 
 export interface PipeOptions {
   readonly node: Duplex;
@@ -29,18 +33,19 @@ export function pipe(options: PipeOptions): void {
   let cancelLinger: CancelTimer | null = null;
   let closed = 0;
 
-  const up = new Flow(node, hub);
-  const down = new Flow(hub, node);
+  const cut = (): void => {
+    node.destroy();
+    hub.destroy();
+  };
+  const up = new Flow(node, hub, clock, cut);
+  const down = new Flow(hub, node, clock, cut);
   const share: Share = ration.join({ hold: () => up.hold(), release: () => up.release() });
   const messages = new MessageCount();
   up.onChunk = (chunk) => share.took(chunk.length, messages.take(chunk));
   down.onChunk = (chunk) => share.gave(chunk.length);
 
   const linger = (): void => {
-    cancelLinger ??= clock.after(LINGER_MS, () => {
-      node.destroy();
-      hub.destroy();
-    });
+    cancelLinger ??= clock.after(LINGER_MS, cut);
   };
   for (const [side, other] of [
     [node, hub],
@@ -54,6 +59,8 @@ export function pipe(options: PipeOptions): void {
       closed += 1;
       if (closed < 2) return;
       cancelLinger?.();
+      up.waitNoMore();
+      down.waitNoMore();
       share.leave();
       onClosed();
     });
@@ -66,23 +73,30 @@ export function pipe(options: PipeOptions): void {
 class Flow {
   readonly #source: Duplex;
   readonly #target: Duplex;
-  #full = false;
+  readonly #clock: Clock;
+  readonly #onStalled: () => void;
+  /** Set while the target is full. */
+  #cancelStalled: CancelTimer | null = null;
   #held = false;
   onChunk: (chunk: Buffer) => void = () => undefined;
 
-  constructor(source: Duplex, target: Duplex) {
+  constructor(source: Duplex, target: Duplex, clock: Clock, onStalled: () => void) {
     this.#source = source;
     this.#target = target;
+    this.#clock = clock;
+    this.#onStalled = onStalled;
   }
 
   start(): void {
     this.#source.on("data", (chunk: Buffer) => {
-      if (!this.#target.write(chunk)) this.#full = true;
+      if (!this.#target.write(chunk)) {
+        this.#cancelStalled ??= this.#clock.after(STALLED_MS, this.#onStalled);
+      }
       this.onChunk(chunk);
       this.#settle();
     });
     this.#target.on("drain", () => {
-      this.#full = false;
+      this.waitNoMore();
       this.#settle();
     });
     this.#source.on("end", () => this.#target.end());
@@ -99,8 +113,13 @@ class Flow {
     this.#settle();
   }
 
+  waitNoMore(): void {
+    this.#cancelStalled?.();
+    this.#cancelStalled = null;
+  }
+
   #settle(): void {
-    if (this.#full || this.#held) this.#source.pause();
+    if (this.#cancelStalled !== null || this.#held) this.#source.pause();
     else this.#source.resume();
   }
 }

@@ -12,12 +12,13 @@ describe("the pipe between a node and the hub", () => {
   function joined() {
     const [node, nodeEnd] = duplexPair({ highWaterMark: BUFFER_BYTES });
     const [hub, hubEnd] = duplexPair({ highWaterMark: BUFFER_BYTES });
+    const clock = new FakeClock();
     const counted = { taken: 0, given: 0, closed: 0 };
     for (const end of [nodeEnd, hubEnd]) end.on("error", () => undefined);
     pipe({
       node: nodeEnd,
       hub: hubEnd,
-      clock: new FakeClock(),
+      clock,
       ration: {
         join: () => ({
           took: (bytes) => {
@@ -33,7 +34,7 @@ describe("the pipe between a node and the hub", () => {
         counted.closed += 1;
       },
     });
-    return { node, hub, nodeEnd, hubEnd, counted };
+    return { node, hub, nodeEnd, hubEnd, clock, counted };
   }
 
   function receivedBy(end: Duplex): () => number {
@@ -61,6 +62,30 @@ describe("the pipe between a node and the hub", () => {
       expect(received()).to.equal(CHUNKS * CHUNK.length);
     });
   }
+
+  for (const slow of ["hub", "node"] as const) {
+    it(`cuts both when a ${slow} has taken nothing for 30 s, though the other is gone, and not while it takes some`, async () => {
+      const { node, hub, clock, counted } = joined();
+      const [source, target] = slow === "hub" ? [node, hub] : [hub, node];
+      for (let chunk = 0; chunk < CHUNKS; chunk++) source.write(CHUNK);
+      source.end();
+      await clock.advance(29_999);
+      expect(target.read()).to.be.an.instanceOf(Buffer);
+      await clock.advance(29_999);
+      expect(counted.closed).to.equal(0);
+      await clock.advance(1);
+      expect(counted.closed).to.equal(1);
+      expect(clock.pending).to.equal(0);
+    });
+  }
+
+  it("sets no timer while both take what comes", async () => {
+    const { node, hub, clock } = joined();
+    for (const end of [node, hub]) end.resume();
+    for (let chunk = 0; chunk < CHUNKS; chunk++) node.write(CHUNK);
+    for (let round = 0; round < CHUNKS && node.writableLength > 0; round++) await settle();
+    expect(clock.pending).to.equal(0);
+  });
 
   it("tells once that it is over, however it ends", async () => {
     const broken = joined();
