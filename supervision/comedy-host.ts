@@ -253,6 +253,15 @@ function comedyLogger(log: Logger) {
 function quietTheLibrariesOf(load: NodeJS.Require): void {
   call(load("toobusy-js"), "shutdown");
   call(load("bluebird"), "config", { longStackTraces: false, warnings: false });
+  call(load("bluebird"), "setScheduler", beforeIo);
+}
+
+/**
+ * Has bluebird go on before the event loop does: each wait for its next round is paid by every message.
+ * After the promises under way, though: bluebird complains of a rejection that nobody has taken by then.
+ */
+function beforeIo(goOn: () => void): void {
+  queueMicrotask(() => process.nextTick(goOn));
 }
 
 function call(library: unknown, method: string, ...args: readonly unknown[]): void {
