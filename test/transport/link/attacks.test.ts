@@ -4,16 +4,16 @@
  * on the controller; and the peer itself is shown able to do what a node may, so that none of it is
  * refused for a wrong reason.
  */
-
+import { once } from "node:events";
 import { AckPolicy, jetstream, jetstreamManager, RetentionPolicy } from "@nats-io/jetstream";
 import { encodeUser } from "@nats-io/jwt";
 import { Kvm } from "@nats-io/kv";
 import { createAccount, createUser, type KeyPair } from "@nats-io/nkeys";
 import { connect, jwtAuthenticator } from "@nats-io/transport-node";
 import { expect } from "chai";
+import { WebSocket } from "ws";
 import type { NodeKey } from "../../../protocol/ids.ts";
 import { newSigningKey } from "../../../transport/keys/signing-key.ts";
-import { createWorkerLife } from "../../../transport/link/worker-life.ts";
 import { callSubject, replySubject } from "../../../transport/rpc/subjects.ts";
 import {
   joinNode,
@@ -354,6 +354,35 @@ describe("a machine that speaks the leaf protocol by hand", () => {
     expect(letIn, "that were let in at all").to.be.at.least(4);
   });
 
+  it("gains nothing by the operations of other kinds of peers, nor by telling what it may do", async () => {
+    const rights = JSON.stringify({ import: { allow: [">"] }, export: { allow: [">"] } });
+    const claims = JSON.stringify({ jwt: "", is_hub: true });
+    for (const text of [
+      `PUB ctl.${victim.key}.pause 1\r\n\u0000\r\n`,
+      "PUB $KV.registry.node 7\r\nchanged\r\n",
+      `HPUB ctl.${victim.key}.pause 12 13\r\nNATS/1.0\r\n\r\n\u0000\r\n`,
+      "SUB > 1\r\n",
+      "SUB node.> thieves 1\r\n",
+      "RS+ $G > \r\n",
+      "LDS+ x\r\n",
+      `A+ ${victim.key}\r\n`,
+      `INFO ${rights}\r\n`,
+      `CONNECT ${claims}\r\n`,
+    ]) {
+      const raw = await attacker();
+      raw.send(text);
+      await handled(raw);
+      raw.subscribe(">");
+      raw.publish(`ctl.${victim.key}.pause`, NIL);
+      await handled(raw);
+      await callVictim();
+      expect(raw.messages, text).to.deep.equal([]);
+      expect(controller.caller.isRenewing(victim.key), text).to.equal(false);
+      raw.close();
+      await raw.closed;
+    }
+  });
+
   it("gets 500 subscriptions and no more", async () => {
     const raw = await attacker();
     for (let at = 0; at < 600; at++) raw.subscribe(`node.${own}.s${at}`);
@@ -444,6 +473,15 @@ describe("a machine that speaks the leaf protocol by hand", () => {
     await raw.closed;
   });
 
+  it("is cut off when it does not say who it is, whether it says nothing or begins and never ends", async () => {
+    const strangers = ["", "CONNECT {"].map((text) => {
+      const socket = new WebSocket(`${controller.websocketUrl}/leafnode`);
+      socket.on("open", () => socket.send(text));
+      return once(socket, "close");
+    });
+    await Promise.all(strangers);
+  });
+
   it("is cut off for what is no protocol at all, and nobody else is", async () => {
     for (const text of [
       "GET / HTTP/1.1\r\n\r\n",
@@ -458,108 +496,5 @@ describe("a machine that speaks the leaf protocol by hand", () => {
       raw.close();
       await raw.closed;
     }
-  });
-});
-
-describe("credentials in two hands", () => {
-  let controller: TestController;
-  before(async () => {
-    controller = await startController();
-  });
-  after(() => controller[Symbol.asyncDispose]());
-
-  it("are revoked, and told, as soon as a second server uses them", async () => {
-    const node = await joinNode(controller);
-    const bystander = await joinNode(controller, { handlers: { ping: () => "pong" } });
-    const jwt = await controller.link.issue(node.key, node.life.link.getPublicKey(), {
-      expiresInMs: HOUR_MS,
-    });
-    const thief = await openRawLeaf({
-      url: controller.websocketUrl,
-      jwt,
-      key: node.life.link,
-      serverName: "n-thief",
-    });
-    const shared = await controller.event((event) => event.type === "shared");
-    expect(shared).to.deep.equal({
-      type: "shared",
-      account: node.key,
-      userKey: node.life.link.getPublicKey(),
-    });
-    await thief.closed;
-    await controller.event(
-      (event) =>
-        event.type === "disconnected" &&
-        event.connection.account === node.key &&
-        event.remaining === 0,
-    );
-    const again = await controller.link
-      .issue(node.key, node.life.link.getPublicKey(), { expiresInMs: HOUR_MS })
-      .catch((error: { code: string }) => error.code);
-    expect(again).to.equal("node_revoked");
-    expect(
-      await controller.caller.call(bystander.key, {
-        method: "ping",
-        params: null,
-        generation: 1,
-        deadlineMs: 5_000,
-        mutation: false,
-      }),
-    ).to.equal("pong");
-    await node[Symbol.asyncDispose]();
-    await bystander[Symbol.asyncDispose]();
-  });
-
-  it("are revoked when the second stands beside the first under its own server name", async () => {
-    const node = await joinNode(controller);
-    const jwt = await controller.link.issue(node.key, node.life.link.getPublicKey(), {
-      expiresInMs: HOUR_MS,
-    });
-    const thief = await openRawLeaf({
-      url: controller.websocketUrl,
-      jwt,
-      key: node.life.link,
-      serverName: node.life.serverName,
-      // The hub takes no two of one name and cluster; a peer need not say which cluster it is.
-      claims: { cluster: undefined },
-    });
-    await thief.settled();
-    expect(controller.link.connections(node.key)).to.have.length(2);
-    await controller.event((event) => event.type === "shared" && event.account === node.key);
-    await thief.closed;
-    await node[Symbol.asyncDispose]();
-  });
-
-  it("are revoked also when the second takes the first one's server name and both keep coming back", async () => {
-    const key = await controller.link.provision();
-    const life = createWorkerLife();
-    const jwt = await controller.link.issue(key, life.link.getPublicKey(), {
-      expiresInMs: HOUR_MS,
-    });
-    const open = () =>
-      openRawLeaf({
-        url: controller.websocketUrl,
-        jwt,
-        key: life.link,
-        serverName: life.serverName,
-      });
-    let opened = 0;
-    let refused = false;
-    while (!refused) {
-      expect(opened, "links taken over").to.be.below(30);
-      await open().then(
-        () => {
-          opened += 1;
-        },
-        () => {
-          refused = true;
-        },
-      );
-    }
-    const shared = await controller.event(
-      (event) => event.type === "shared" && event.account === key,
-    );
-    expect(shared).to.include({ userKey: life.link.getPublicKey() });
-    expect(opened).to.be.at.least(5);
   });
 });
