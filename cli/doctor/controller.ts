@@ -4,6 +4,7 @@ import { request as httpsRequest } from "node:https";
 import { type Client, ConnectError, connect } from "../../client/index.ts";
 import { LemonError } from "../../protocol/errors.ts";
 import { LEMON_VERSION } from "../../protocol/version.ts";
+import { certificateAdvice } from "../certificate.ts";
 import { connectOptions } from "../dial.ts";
 import { UsageError } from "../exit.ts";
 import { receiptsWarning } from "../node/show.ts";
@@ -52,8 +53,9 @@ export async function* checkController(
 
 function mendOf(error: ConnectError): string {
   if (error.code === "unauthorized") return "give the right token with LEMON_WS_TOKEN";
-  if (error.close?.failure?.includes("CERT") === true) return "trust its authority with --ca-file";
-  return "start it, or check the address, the port and what stands between";
+  return (
+    certificateAdvice(error) ?? "start it, or check the address, the port and what stands between"
+  );
 }
 
 async function checkVersion(client: Client, target: Target): Promise<Finding> {

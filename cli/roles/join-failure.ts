@@ -3,6 +3,7 @@
  * 1 when this machine's side failed, 2 when the join was refused, 4 when a newer worker serves the node.
  */
 import { LemonError } from "../../protocol/errors.ts";
+import { certificateAdvice } from "../certificate.ts";
 import { EXIT } from "../exit.ts";
 import type { JoinOptions } from "../options.ts";
 
@@ -33,7 +34,9 @@ const LOCAL_FAILURES: ReadonlySet<string> = new Set([
 /** The failure with what mends it, where the controller's own words do not say. */
 export function withAdvice(failure: unknown, join: JoinOptions): unknown {
   if (!(failure instanceof LemonError)) return failure;
-  const message = sentence(failure, join);
+  const certificate = certificateAdvice(failure);
+  const message =
+    certificate === null ? sentence(failure, join) : `${failure.message}; ${certificate}`;
   return message === null ? failure : new LemonError(failure.code, { message, cause: failure });
 }
 

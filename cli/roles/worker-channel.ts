@@ -5,14 +5,23 @@
  * 1. One life keeps one link key; opening again with it is a renewal, whatever was lost in between.
  * 2. A renewed session token is stored before it is used, and used from the next connection on.
  * 3. An end that only an operator can change is told once: `superseded`, `revoked`, `refused`.
- * 4. A life that another takes the place of learns it from the first word of it, not after a pause.
+ * 4. A controller whose certificate is not trusted ends a start, since waiting mends nothing; one that
+ *    had been trusted is tried on.
+ * 5. A life that another takes the place of learns it from the first word of it, not after a pause.
  */
 import type { Logger } from "pino";
-import { type Client, ConnectError, connect, type OpenSocket } from "../../client/index.ts";
+import {
+  type Client,
+  ConnectError,
+  connect,
+  type OpenSocket,
+  type SocketClose,
+} from "../../client/index.ts";
 import type { CancelTimer, Clock } from "../../host/clock.ts";
 import { type ErrorCode, LemonError } from "../../protocol/errors.ts";
 import { NODE_CLOSE } from "../../protocol/methods/enrolment.ts";
 import type { InputOf, ResultOf } from "../../protocol/methods.ts";
+import { isCertificateFailure } from "../certificate.ts";
 import type { Session } from "./enrol.ts";
 import { type Enrolment, storeEnrolment } from "./enrolment-file.ts";
 
@@ -67,6 +76,8 @@ class Channel implements WorkerChannel {
   #token: string;
   #client: Client | null = null;
   #first: LinkOpening | null = null;
+  /** Why the controller of a start is not trusted. */
+  #distrust: SocketClose | null = null;
   #cancelRenewal: CancelTimer = () => {};
   #ended = false;
 
@@ -89,7 +100,11 @@ class Channel implements WorkerChannel {
       this.#follow(client);
     } catch (failure) {
       this.close();
-      throw failure;
+      if (this.#distrust === null) throw failure;
+      throw new ConnectError("unavailable", "unreachable", {
+        message: `The controller can not be reached (${this.#distrust.failure})`,
+        close: this.#distrust,
+      });
     }
   }
 
@@ -99,7 +114,7 @@ class Channel implements WorkerChannel {
       url: this.#enrolment.controller,
       token: () => this.#token,
       clientId: `lemon-execution-node:${this.#enrolment.localName}`,
-      openSocket,
+      openSocket: this.#first === null ? this.#trusting(openSocket) : openSocket,
       reconnect: true,
       signal: AbortSignal.any([signal, this.#closed.signal]),
     });
@@ -116,6 +131,21 @@ class Channel implements WorkerChannel {
       });
     }
     return client;
+  }
+
+  /** Gives up connecting when the certificate is not trusted. */
+  #trusting(openSocket: OpenSocket): OpenSocket {
+    return (url, events) =>
+      openSocket(url, {
+        ...events,
+        closed: (close) => {
+          if (this.#first === null && isCertificateFailure(close.failure ?? "")) {
+            this.#distrust = close;
+            this.#closed.abort();
+          }
+          events.closed(close);
+        },
+      });
   }
 
   #follow(client: Client): void {
