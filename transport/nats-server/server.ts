@@ -5,7 +5,8 @@
  * 2. No server runs unrecorded: it is let go only after its pid and start time stand in
  *    `server.json`, and it ends by itself when we die before that.
  * 3. It holds the flock of its store folder as long as it lives.
- * 4. Ready is an event: its listeners stand and it has told its id. Nothing here sleeps.
+ * 4. Ready is an event: its listeners stand, and it has told its id and a version that does, whatever
+ *    the executable said of itself when it was found. Nothing here sleeps.
  *
  * The folder holds `nats.conf`, `ports.json`, `server.json`, `nats.log`, `nats.stderr`, `ports/` and
  * `store/`, all private to this account.
@@ -25,6 +26,7 @@ import type { ServerPlaces, ServerPorts } from "./config.ts";
 import { anyTaken, choosePorts } from "./ports.ts";
 import { readServerInfo, type ServerInfo, watchPortsFile } from "./ready.ts";
 import { claimStore, recordServer } from "./store-claim.ts";
+import { isNewEnough, OLDEST_NATS_SERVER } from "./version.ts";
 
 /** What the rest of the program needs of a server, our own child or not. */
 export interface NatsServer {
@@ -92,7 +94,7 @@ const PASSED_ON = ["SSL_CERT_FILE", "SSL_CERT_DIR", "TZ", "GOMEMLIMIT", "GOMAXPR
 
 /**
  * Starts a server on its folder and waits until it serves.
- * Errors: `store_in_use`, `nats_server_failed`, `no_space`, `permission_denied`.
+ * Errors: `store_in_use`, `nats_server_failed`, `nats_server_too_old`, `no_space`, `permission_denied`.
  */
 export async function startNatsServer(
   spec: NatsServerSpec,
@@ -135,10 +137,10 @@ async function launch(
   const writeConfig = (): Promise<void> => writeSecureFile(configFile, spec.config(places));
   await writeConfig();
   const gate = await spawnGate(spec, configFile, lock);
-  const ended = new Promise<void>((resolve) => gate.process.once("exit", () => resolve()));
   try {
     await recordServer(join(spec.directory, "server.json"), gate.identity);
-    const info = await becomeReady(gate, ended, places, host);
+    const info = await becomeReady(gate, places, host);
+    refuseOld(info.version);
     host.log.info(
       { pid: gate.identity.pid, version: info.version, ms: elapsed(host.clock, startedAtMs) },
       "nats-server is ready",
@@ -146,13 +148,20 @@ async function launch(
     return new Child(gate, info, lock, places.ports, host, writeConfig);
   } catch (failure) {
     gate.process.kill("SIGKILL");
-    await ended;
+    await gate.ended;
     throw failure;
   }
 }
 
+function refuseOld(found: string): void {
+  if (isNewEnough(found)) return;
+  throw new LemonError("nats_server_too_old", { details: { found, needed: OLDEST_NATS_SERVER } });
+}
+
 interface Gate {
   readonly process: ChildProcess;
+  /** Resolves when it has ended, before or after it became the server. */
+  readonly ended: Promise<void>;
   readonly identity: { readonly pid: number; readonly startTime: string };
   /** Lets it become the server. */
   open(): void;
@@ -174,6 +183,7 @@ async function spawnGate(spec: NatsServerSpec, configFile: string, lock: FileLoc
       detached: true,
       stdio: ["pipe", "ignore", stderr.fd, lock.fd],
     });
+    const ended = new Promise<void>((resolve) => child.once("exit", () => resolve()));
     await once(child, "spawn");
     const identity = child.pid === undefined ? null : identify(child.pid);
     const { stdin } = child;
@@ -183,7 +193,7 @@ async function spawnGate(spec: NatsServerSpec, configFile: string, lock: FileLoc
     }
     // It may have died meanwhile: then its end is what is told, not a broken pipe.
     stdin.on("error", () => {});
-    return { process: child, identity, open: () => stdin.end("go\n") };
+    return { process: child, ended, identity, open: () => stdin.end("go\n") };
   } finally {
     await stderr.close();
   }
@@ -192,7 +202,6 @@ async function spawnGate(spec: NatsServerSpec, configFile: string, lock: FileLoc
 /** Lets the gate become the server and waits for its listeners and its id. */
 async function becomeReady(
   gate: Gate,
-  ended: Promise<void>,
   places: ServerPlaces,
   { clock, signal }: NatsServerHost,
 ): Promise<ServerInfo> {
@@ -204,7 +213,7 @@ async function becomeReady(
   const cancelDeadline = clock.after(READY_MS, fail);
   signal?.addEventListener("abort", fail);
   if (signal?.aborted) fail();
-  void ended.then(fail);
+  void gate.ended.then(fail);
   try {
     gate.open();
     await Promise.race([ports.ready, failed]);

@@ -194,6 +194,41 @@ describe("a nats-server child", () => {
     await server.stop();
   });
 
+  it("refuses an executable that turns out older than it said when it was found, and ends it", async () => {
+    using folder = tempFolder();
+    const path = join(folder.path, "replaced");
+    const directory = join(folder.path, "nats");
+    // Serves as nats-server does, as far as a start looks, and tells the version that its file names.
+    writeFileSync(
+      join(folder.path, "serve.mjs"),
+      `import { readFileSync, writeFileSync } from "node:fs";
+       import { createServer } from "node:net";
+       const [version, , config] = process.argv.slice(2);
+       const info = JSON.stringify({ server_id: "N", version });
+       createServer((socket) => socket.on("error", () => {}).end("INFO " + info + "\\r\\n")).listen(
+         JSON.parse(readFileSync(config, "utf8")).client,
+         "127.0.0.1",
+         () => writeFileSync("ports/fake_" + process.pid + ".ports", "{}"),
+       );`,
+    );
+    const start = async (version: string): Promise<string> => {
+      const serve = `exec "${process.execPath}" ../serve.mjs ${version} "$@"`;
+      writeFileSync(path, `#!/bin/sh\n${serve}\n`, { mode: 0o755 });
+      const binary = { path, version: "2.15.1" };
+      const spec = {
+        binary,
+        directory,
+        config: ({ ports }: ServerPlaces) => JSON.stringify(ports),
+      };
+      const server = await startNatsServer(spec, { clock: systemClock, log });
+      await server.stop();
+      return server.version;
+    };
+    expect((await refusalOf(() => start("2.12.6"))).code).to.equal("nats_server_too_old");
+    expect(isAlive(recorded(directory))).to.equal(false);
+    expect(await start("2.12.7")).to.equal("2.12.7");
+  });
+
   it("gives up a start that takes longer than 60 s, and at once when told to", async () => {
     using folder = tempFolder();
     const path = join(folder.path, "never-listens");
