@@ -5,8 +5,8 @@
  */
 import { errors, type NatsConnection } from "@nats-io/transport-node";
 import { LemonError } from "../../protocol/errors.ts";
+import { ConnectionWatch } from "../connection-watch.ts";
 import { claimsOf } from "../keys/claims.ts";
-import { lifeline } from "../rpc/lifeline.ts";
 
 const REQUEST_TIMEOUT_MS = 5_000;
 /** How long a cluster's servers are waited for after the last one answered is the client's: 300 ms. */
@@ -52,9 +52,15 @@ export interface SystemApi {
 }
 
 export function systemApi(system: NatsConnection): SystemApi {
-  const line = lifeline(system);
-  const request = async (subject: string, payload: string): Promise<Uint8Array> =>
-    (await line.request(subject, payload, REQUEST_TIMEOUT_MS)).data;
+  const watch = new ConnectionWatch(system);
+  const request = async (subject: string, payload: string): Promise<Uint8Array> => {
+    try {
+      const options = { timeout: REQUEST_TIMEOUT_MS };
+      return (await watch.over(() => system.request(subject, payload, options))).data;
+    } catch (cause) {
+      throw new LemonError("unavailable", { cause });
+    }
+  };
 
   /**
    * How many servers answered the last time that all of them were listed. One that joined since is told
