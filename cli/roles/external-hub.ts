@@ -71,9 +71,15 @@ export async function openExternalHub(
   const system =
     keys.system === null ? null : await open("controller-system", keys.system, "--nats-sys-creds");
   const api = system === null ? null : systemApi(system);
-  const { accountLacks, nodeLacks, replicas } = await answered(() => vet(controller, api, keys));
+  const { accountLacks, nodeLacks, leafLacks, replicas } = await answered(() =>
+    vet(controller, api, keys, context.clock),
+  );
   const localLacks = [...accountLacks, ...nodeLacks];
-  const joinLacks = [...localLacks, ...(leafs === null ? [notGiven("--nats-leaf-url")] : [])];
+  const joinLacks = [
+    ...localLacks,
+    ...leafLacks,
+    ...(leafs === null ? [notGiven("--nats-leaf-url")] : []),
+  ];
   const accounts = {
     authority: authorityOf(keys.signer, accountLacks),
     // Accounts of another system, or of the embedded hub, are none of this one's business.

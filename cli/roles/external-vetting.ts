@@ -3,6 +3,7 @@
  * not given, and what the system is found to lack. Nothing of the system is changed.
  */
 import type { NatsConnection } from "@nats-io/transport-node";
+import type { Clock } from "../../host/clock.ts";
 import { LemonError } from "../../protocol/errors.ts";
 import type { AccountSigner } from "../../transport/keys/authority.ts";
 import {
@@ -15,6 +16,7 @@ import type { SystemApi, SystemServer } from "../../transport/link/system-api.ts
 import {
   lacksOfAccount,
   lacksOfAuthority,
+  lacksOfClocks,
   lacksOfServers,
   refuseOldServers,
   systemServers,
@@ -59,6 +61,8 @@ export interface Vetted {
   readonly accountLacks: readonly string[];
   /** What is missing for a node to be linked, given an account. */
   readonly nodeLacks: readonly string[];
+  /** And beside that for one on a machine of its own, whose credentials end. */
+  readonly leafLacks: readonly string[];
   /** Copies that its JetStream can keep. */
   readonly replicas: number;
 }
@@ -68,6 +72,7 @@ export async function vet(
   controller: NatsConnection,
   api: SystemApi | null,
   keys: HandedKeys,
+  { nowMs }: Pick<Clock, "nowMs">,
 ): Promise<Vetted> {
   const { missing, signer } = keys;
   if (api === null) {
@@ -75,6 +80,7 @@ export async function vet(
     return {
       accountLacks: missing,
       nodeLacks: lacksOfServers(servers),
+      leafLacks: [],
       replicas: replicasOn(servers),
     };
   }
@@ -87,6 +93,7 @@ export async function vet(
   return {
     accountLacks: [...missing, ...ofAuthority],
     nodeLacks: [...ofAccount, ...lacksOfServers(servers)],
+    leafLacks: lacksOfClocks(servers, nowMs()),
     replicas: replicasOn(servers),
   };
 }
@@ -110,6 +117,7 @@ export function serverOf({ info }: NatsConnection): SystemServer {
     maxPayloadBytes: info?.max_payload ?? 0,
     // As many as it names; that they all have JetStream is likely, not known.
     jetStreamPeers: info?.cluster === undefined ? 1 : (info.connect_urls?.length ?? 1),
+    clockMs: null,
   };
 }
 

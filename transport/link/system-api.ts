@@ -31,6 +31,8 @@ export interface SystemServer {
   readonly maxPayloadBytes: number;
   /** How many servers keep JetStream's data between them, as far as this one knows; 1 outside a cluster. */
   readonly jetStreamPeers: number;
+  /** Its wall clock when it answered, in Unix ms; null when it did not say. */
+  readonly clockMs: number | null;
 }
 
 /** Why the hub takes no order to delete accounts: nobody there keeps accounts, it is switched off, or not for this key. */
@@ -250,7 +252,14 @@ function readServer(answer: unknown): SystemServer {
     version: string(member(server, "ver")),
     maxPayloadBytes,
     jetStreamPeers: typeof peers === "number" ? peers : 1,
+    clockMs: readTime(member(data, "now")),
   };
+}
+
+/** A time of RFC 3339, in Unix ms; null for anything else. */
+function readTime(value: unknown): number | null {
+  const timeMs = typeof value === "string" ? Date.parse(value) : Number.NaN;
+  return Number.isNaN(timeMs) ? null : timeMs;
 }
 
 /** Whether an `unavailable` of this room says that nothing listens there for what was asked. */

@@ -50,6 +50,19 @@ export function lacksOfServers(servers: readonly SystemServer[]): string[] {
     );
 }
 
+/** A server ends credentials by its own clock, and ours dates them; they hold an hour. */
+const CLOCKS_APART_MS = 5 * 60_000;
+
+/** Servers whose clocks would end the credentials of nodes too early, or let stolen ones live on. */
+export function lacksOfClocks(servers: readonly SystemServer[], nowMs: number): string[] {
+  return servers.flatMap(({ name, clockMs }) => {
+    const aheadMs = clockMs === null ? 0 : clockMs - nowMs;
+    if (Math.abs(aheadMs) <= CLOCKS_APART_MS) return [];
+    const minutes = Math.round(Math.abs(aheadMs) / 60_000);
+    return `the clock of the NATS server ${name} is ${minutes} minutes ${aheadMs > 0 ? "ahead of" : "behind"} the controller's`;
+  });
+}
+
 /** What the controller's account does not offer to the accounts of nodes. Errors: `unavailable`. */
 export async function lacksOfAccount(api: SystemApi, account: string): Promise<string[]> {
   try {

@@ -9,7 +9,7 @@ import type { RoleContext } from "../../../cli/roles/context.ts";
 import { openExternalHub } from "../../../cli/roles/external-hub.ts";
 import { controllerFolders } from "../../../cli/roles/home.ts";
 import type { Hub } from "../../../cli/roles/hub.ts";
-import { systemClock } from "../../../host/clock.ts";
+import { type Clock, systemClock } from "../../../host/clock.ts";
 import { systemApi } from "../../../transport/link/system-api.ts";
 import { quote } from "../../../transport/nats-server/config.ts";
 import {
@@ -44,11 +44,15 @@ describe("a hub that is somebody else's", () => {
     folder[Symbol.dispose]();
   });
 
-  async function open(told: Told, caFile: string | null = null): Promise<Hub> {
+  async function open(
+    told: Told,
+    caFile: string | null = null,
+    clock: Clock = systemClock,
+  ): Promise<Hub> {
     const context: RoleContext = {
       say: (line) => notes.push(line),
       log: log.log,
-      clock: systemClock,
+      clock,
       environment: {},
       asked: new AbortController().signal,
     };
@@ -234,6 +238,15 @@ describe("a hub that is somebody else's", () => {
       expect(notes).to.deep.equal([
         "What passes between the controller and NATS can be read on the way: use tls://",
       ]);
+    });
+
+    it("is told when the clocks are apart, by which nodes' credentials end; a local one's do not", async () => {
+      const behind: Clock = { ...systemClock, nowMs: () => Date.now() - 7_200_000 };
+      const { joinsRefused, localNodeRefused } = await open(told(), null, behind);
+      expect(joinsRefused).to.match(
+        /^No node can join this controller: the clock of the NATS server \S+ is 120 minutes ahead of the controller's$/,
+      );
+      expect(localNodeRefused).to.equal(null);
     });
 
     it("is told when another controller is in the same account", async () => {

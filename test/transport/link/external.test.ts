@@ -18,6 +18,7 @@ import {
   lacksOfAccount,
   lacksOfAuthority,
   lacksOfClaims,
+  lacksOfClocks,
   lacksOfServers,
   refuseOldServers,
   systemServers,
@@ -108,6 +109,7 @@ describe("what somebody else's NATS has to have for nodes", () => {
       version,
       maxPayloadBytes: 0,
       jetStreamPeers: 1,
+      clockMs: null,
     }));
     refuseOldServers(servers.slice(0, 2));
     const refused = await refusalOf(() => refuseOldServers(servers));
@@ -115,17 +117,41 @@ describe("what somebody else's NATS has to have for nodes", () => {
       "nats_server_too_old",
       "The NATS server s2 runs 2.12.6; lemon needs at least 2.12.7 on every server",
     ]);
-    const unknown = { name: "", version: "", maxPayloadBytes: 0, jetStreamPeers: 1 };
+    const unknown = { name: "", version: "", maxPayloadBytes: 0, jetStreamPeers: 1, clockMs: null };
     expect((await refusalOf(() => refuseOldServers([unknown]))).code).to.equal(
       "nats_server_too_old",
     );
   });
 
   it("is room for 8 MiB in one message", () => {
-    const server = { name: "s1", version: "2.15.0", jetStreamPeers: 1 };
+    const server = { name: "s1", version: "2.15.0", jetStreamPeers: 1, clockMs: null };
     expect(lacksOfServers([{ ...server, maxPayloadBytes: 8_388_608 }])).to.deep.equal([]);
     expect(lacksOfServers([{ ...server, maxPayloadBytes: 8_388_607 }])).to.deep.equal([
       "the NATS server s1 has max_payload 8388607, and nodes need 8388608",
+    ]);
+  });
+
+  it("is a clock within five minutes of the controller's, by which credentials end", () => {
+    const nowMs = 1_000_000;
+    const at = (aheadMs: number | null) =>
+      lacksOfClocks(
+        [
+          {
+            name: "s1",
+            version: "2.15.0",
+            maxPayloadBytes: 0,
+            jetStreamPeers: 1,
+            clockMs: aheadMs === null ? null : nowMs + aheadMs,
+          },
+        ],
+        nowMs,
+      );
+    for (const fine of [null, 0, 300_000, -300_000]) expect(at(fine)).to.deep.equal([]);
+    expect(at(300_001)).to.deep.equal([
+      "the clock of the NATS server s1 is 5 minutes ahead of the controller's",
+    ]);
+    expect(at(-7_200_000)).to.deep.equal([
+      "the clock of the NATS server s1 is 120 minutes behind the controller's",
     ]);
   });
 
@@ -145,7 +171,10 @@ describe("what somebody else's NATS has to have for nodes", () => {
       const { api, operator } = await start();
       expect(await lacksOfAccount(api, operator.controllerAccount)).to.deep.equal([]);
       expect(await lacksOfAuthority(api, signerOf(operator), KEY_FLAG)).to.deep.equal([]);
-      expect(lacksOfServers(await systemServers(api, "--nats-sys-creds"))).to.deep.equal([]);
+      const servers = await systemServers(api, "--nats-sys-creds");
+      expect(lacksOfServers(servers)).to.deep.equal([]);
+      expect(lacksOfClocks(servers, Date.now())).to.deep.equal([]);
+      expect(lacksOfClocks(servers, Date.now() - 3_600_000)).to.have.length(1);
       expect((await api.servers()).map(({ jetStreamPeers }) => jetStreamPeers)).to.deep.equal([1]);
       expect(await api.accountClaims(operator.controllerAccount)).not.to.equal(null);
       expect(await api.accountClaims(operator.systemAccount)).not.to.equal(null);
