@@ -13,7 +13,7 @@ export function filesHolding(folder: string, secret: string): string[] {
 }
 
 /** Whether `bytes` hold `secret` in any of those forms. */
-function holds(bytes: Buffer, secret: string): boolean {
+export function holds(bytes: Buffer, secret: string): boolean {
   return formsOf(secret).some((form) => bytes.includes(form, 0, "latin1"));
 }
 
