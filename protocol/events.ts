@@ -14,9 +14,21 @@ export const EVENTS = [
   "log",
   "node.pair.requested",
   "node.pair.resolved",
+  "node.invoke.request",
+  "node.invoke.completed",
+  "node.invoke.cancel",
   "custom",
 ] as const;
-export type EventName = (typeof EVENTS)[number];
+
+/** What is only ever told to the one connection it concerns (control-plane-wire.md 3.2, rulings). */
+export const PRIVATE_EVENTS = [
+  "node.invoke.request",
+  "node.invoke.completed",
+  "node.invoke.cancel",
+] as const;
+export type PrivateEventName = (typeof PRIVATE_EVENTS)[number];
+/** What is told to all who hear its topics. */
+export type EventName = Exclude<(typeof EVENTS)[number], PrivateEventName>;
 
 /** Topics that can be named as they are; besides there are `run:<id>` and `session:<key>`. */
 export const TOPICS = [
@@ -78,7 +90,7 @@ export interface StateVersion {
 
 /** The text of an event's frame, but for the number that differs from one connection to the next. */
 export function eventText(
-  event: EventName,
+  event: EventName | PrivateEventName,
   payload: EventPayload | null,
   stateVersion: StateVersion,
 ): (seq: number) => string {

@@ -1,10 +1,10 @@
 /**
  * Owns the telling of events to the connections of a control plane.
  *
- * 1. Events reach a connection in the order they were published, numbered without a gap; what it does not
- *    hear takes no number.
- * 2. A node's connection is told nothing here: it gets what is addressed to it, and that alone. Nor is one
- *    that may not read.
+ * 1. Events reach a connection in the order they were told, numbered without a gap; what it does not hear
+ *    takes no number.
+ * 2. What is published is told to no node's connection, and to none that may not read. What is told to one
+ *    connection reaches that one alone, whatever else it hears.
  * 3. An event is written once, however many hear it.
  */
 import { LemonError } from "../../protocol/errors.ts";
@@ -12,48 +12,70 @@ import {
   type EventName,
   type EventPayload,
   eventText,
+  type PrivateEventName,
   type StateVersion,
   type Topic,
   topicsOf,
 } from "../../protocol/events.ts";
 import type { ConnectionId } from "../../protocol/ids.ts";
+import type { Connection } from "../session/connection.ts";
 import type { Caller } from "../session/handler.ts";
 import { Subscription } from "./subscription.ts";
 
+/** Where a connection's events go: frames, of which none ever throws. */
+type Line = Pick<Connection, "event" | "answer">;
+
 interface Listener {
   readonly subscription: Subscription;
-  readonly send: (text: string) => void;
+  readonly line: Line;
 }
 
 export class Broadcast {
   readonly #listeners = new Map<ConnectionId, Listener>();
+  /** Those that hear nothing but what is told to them. */
+  readonly #deaf = new Map<ConnectionId, Listener>();
   #stateVersion: StateVersion = { presence: 0, health: 0, cron: 0 };
 
-  /** From now on the connection is told what it hears; `send` takes a frame and never throws. */
-  join({ connectionId, role, scopes }: Caller, send: (text: string) => void): void {
-    if (role === "node" || !scopes.some((scope) => scope === "read" || scope === "control")) return;
-    this.#listeners.set(connectionId, { subscription: new Subscription(), send });
+  /** From now on the connection is told what it hears. */
+  join({ connectionId, role, scopes }: Caller, line: Line): void {
+    const hears =
+      role !== "node" && scopes.some((scope) => scope === "read" || scope === "control");
+    const listeners = hears ? this.#listeners : this.#deaf;
+    listeners.set(connectionId, { subscription: new Subscription(), line });
   }
 
   leave(connectionId: ConnectionId): void {
     this.#listeners.delete(connectionId);
+    this.#deaf.delete(connectionId);
   }
 
-  /** Errors: `forbidden` for a connection that is told nothing. */
+  /** Errors: `forbidden` for a connection that hears nothing. */
   subscriptionOf(connectionId: ConnectionId): Subscription {
     const listener = this.#listeners.get(connectionId);
     if (listener === undefined) throw new LemonError("forbidden");
     return listener.subscription;
   }
 
-  /** `also`: a topic that hears it besides those it belongs to by itself. */
+  /** `also`: topics that hear it besides those it belongs to by itself. */
   publish(event: EventName, payload: EventPayload | null, also: readonly Topic[] = []): void {
     if (event === "presence" || event === "health") this.#count(event);
     const topics = [...topicsOf(event, payload), ...also];
     const text = eventText(event, payload, this.#stateVersion);
-    for (const { subscription, send } of this.#listeners.values()) {
-      if (subscription.hears(topics)) send(text(subscription.next()));
+    for (const { subscription, line } of this.#listeners.values()) {
+      if (subscription.hears(topics)) line.event(text(subscription.next()));
     }
+  }
+
+  /**
+   * To one connection alone; false when it is gone. It waits for a reader that is behind, as an answer does:
+   * the other side asked for it.
+   */
+  tell(connectionId: ConnectionId, event: PrivateEventName, payload: EventPayload): boolean {
+    const listener = this.#listeners.get(connectionId) ?? this.#deaf.get(connectionId);
+    if (listener === undefined) return false;
+    const { subscription, line } = listener;
+    line.answer(eventText(event, payload, this.#stateVersion)(subscription.next()));
+    return true;
   }
 
   #count(state: "presence" | "health"): void {

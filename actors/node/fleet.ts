@@ -15,6 +15,7 @@ import type { NodeRecord, Opening } from "./record.ts";
 import type { RegistryProtocol } from "./registry.ts";
 import type { Secrets } from "./secrets.ts";
 import type { EndSessions } from "./sessions.ts";
+import type { NodeSockets } from "./sockets.ts";
 import type { OpenedLink, WorkerSession } from "./worker-link.ts";
 
 /** A little more than what its actor takes for it. */
@@ -33,6 +34,7 @@ export interface FleetOptions {
   readonly accounts: LinkAccounts;
   readonly calls: LinkCalls;
   readonly secrets: Secrets;
+  readonly sockets: NodeSockets;
   readonly endSessions: EndSessions;
   readonly log: Logger;
 }
@@ -60,7 +62,17 @@ export class Fleet {
   }
 
   live(nodeId: NodeId): LiveNode {
-    return this.#live.get(nodeId) ?? NOT_SEEN;
+    const { sockets } = this.#options;
+    const overLink = this.#live.get(nodeId) ?? NOT_SEEN;
+    const overSocketMs = sockets.lastSeenMs(nodeId);
+    return {
+      ...overLink,
+      status: sockets.find(nodeId) === null ? overLink.status : "online",
+      lastSeenMs:
+        overSocketMs === null
+          ? overLink.lastSeenMs
+          : Math.max(overSocketMs, overLink.lastSeenMs ?? 0),
+    };
   }
 
   async open(nodeId: NodeId, opening: Opening, session: WorkerSession | null): Promise<OpenedLink> {
@@ -73,6 +85,8 @@ export class Fleet {
 
   /** Errors: those of the node actor's `call`, and of asking it. A read never has applied anything. */
   async call(nodeId: NodeId, call: NodeCall): Promise<unknown> {
+    // It is there, but has no link for calls to go over.
+    if (this.#options.sockets.find(nodeId) !== null) throw new LemonError("capability_missing");
     const actor = await this.#actor(nodeId);
     try {
       return await actor.ask("call", call, { deadlineMs: call.deadlineMs + AWAIT_GRACE_MS });
@@ -105,6 +119,7 @@ export class Fleet {
 
   /** There is no such node any more. */
   forgotten(nodeId: NodeId): void {
+    this.#options.sockets.forget(nodeId);
     // Its own actor may be the one that is just removing it, and has yet to answer.
     if (!this.#removing.has(nodeId)) void this.#dismiss(nodeId);
   }

@@ -8,6 +8,7 @@
  */
 import { randomUUID } from "node:crypto";
 import type { Logger } from "pino";
+import type { Clock } from "../../host/clock.ts";
 import { LemonError } from "../../protocol/errors.ts";
 import type { NodeId, NodeKey } from "../../protocol/ids.ts";
 import { NODE_CLOSE } from "../../protocol/methods/enrolment.ts";
@@ -15,7 +16,7 @@ import { nodeName } from "../../protocol/methods/nodes.ts";
 import type { SupervisorRef } from "../../supervision/actor.ts";
 import type { Documents, DocumentsOptions } from "../../transport/documents.ts";
 import type { SessionTokens } from "../session/authenticate.ts";
-import type { MethodHandlers } from "../session/handler.ts";
+import type { MethodHandlers, OnNode } from "../session/handler.ts";
 import { Directory } from "./directory.ts";
 import { type EnrolmentMethod, enrolmentMethods } from "./enrolment-methods.ts";
 import { Fleet } from "./fleet.ts";
@@ -27,6 +28,7 @@ import { type NodeRecord, nodeRecord, type Opening } from "./record.ts";
 import { registrySpec } from "./registry.ts";
 import { type Secrets, systemSecrets } from "./secrets.ts";
 import type { EndSessions, NodeEvent } from "./sessions.ts";
+import { type NodeSocket, NodeSockets } from "./sockets.ts";
 import { type NodeTree, nodeTrees } from "./trees.ts";
 import type { OpenedLink } from "./worker-link.ts";
 
@@ -46,6 +48,7 @@ export interface NodesOptions {
   readonly documents: Documents<NodeRecord>;
   readonly accounts: LinkAccounts;
   readonly calls: LinkCalls;
+  readonly clock: Clock;
   readonly log: Logger;
   readonly endSessions: EndSessions;
   readonly publish: (event: NodeEvent) => void;
@@ -63,6 +66,10 @@ type NodeMethod = FleetMethod | ProcessMethod | EnrolmentMethod;
 export interface Nodes {
   readonly methods: MethodHandlers<NodeMethod>;
   readonly sessionTokens: SessionTokens;
+  /** A node's connection to `/ws` was admitted. */
+  readonly arrived: OnNode;
+  /** The node a caller names by id or name, and the connection that serves it now. Errors: `node_not_found`. */
+  socketOf(selector: string): { readonly record: NodeRecord; readonly socket: NodeSocket | null };
   /** What the hub's link tells (`HubLinkOptions.onEvent`). */
   linkEvent(event: LinkEvent): void;
   /** What a worker tells over its link: that it serves from now on (`NODE_SERVING`). Resolves when it was asked. */
@@ -80,7 +87,7 @@ export interface Nodes {
 
 /** Resolves when every enrolled node has its actor. Errors: those of `Documents`. */
 export async function openNodes(options: NodesOptions): Promise<Nodes> {
-  const { parent, documents, endSessions, publish } = options;
+  const { parent, documents, endSessions, publish, clock } = options;
   const { leafPath = "", leafUrl = null, joinsRefused = null } = options;
   const secrets = options.secrets ?? systemSecrets;
   const directory = new Directory((nodeId) => fleet.forgotten(nodeId));
@@ -110,7 +117,16 @@ export async function openNodes(options: NodesOptions): Promise<Nodes> {
     backoff: { firstMs: 100, maxMs: 5_000, resetAfterMs: 30_000 },
     stopOrder: "together",
   });
-  const fleet: Fleet = new Fleet({ ...options, supervisor, registry, directory, secrets });
+  const sockets = new NodeSockets({
+    directory,
+    clock,
+    // What is not written down now is only less exact after the controller's next start.
+    onAway: (nodeId, lastSeenMs) => {
+      const seen = { nodeId, lastSeenMs, storeId: null, storeSequence: null };
+      registry.ask("seen", seen, REGISTRY_DEADLINE).catch(() => undefined);
+    },
+  });
+  const fleet: Fleet = new Fleet({ ...options, supervisor, registry, directory, secrets, sockets });
   await fleet.start();
 
   const newLocal = async (name: string): Promise<NodeRecord> => {
@@ -148,6 +164,11 @@ export async function openNodes(options: NodesOptions): Promise<Nodes> {
     },
     sessionTokens: {
       identify: (token) => registry.ask("identify", { token }, REGISTRY_DEADLINE),
+    },
+    arrived: sockets.arrived,
+    socketOf(selector) {
+      const record = directory.resolve(selector);
+      return { record, socket: sockets.find(record.nodeId) };
     },
     linkEvent: (event) => fleet.linkEvent(event),
     serving: (account) => fleet.serving(account),

@@ -14,6 +14,12 @@ import { LemonError } from "../../protocol/errors.ts";
 import type { NodeId, NodeKey } from "../../protocol/ids.ts";
 import { nodeId } from "../../protocol/ids.ts";
 import { capabilities } from "../../protocol/methods/enrolment.ts";
+import { nodeHostInfo } from "../../protocol/methods/nodes.ts";
+import {
+  nodeProcessCancel,
+  nodeProcessGet,
+  nodeProcessRun,
+} from "../../protocol/methods/process.ts";
 
 /** How long a session token opens connections, in ms (control-plane-wire.md 2.4). */
 export const SESSION_TTL_MS = 604_800_000;
@@ -133,6 +139,24 @@ export function enrolledAnew(
 export function isUnclaimed(record: NodeRecord): boolean {
   return !record.local && record.sessionGeneration === 0;
 }
+
+/**
+ * Whether its `/ws` connection is all there is to reach it by: no worker of it ever opened a link, and it did
+ * not say that one will (by declaring what is only ever called over a link).
+ */
+export function isServedBySocket({
+  local,
+  generation,
+  capabilities: declared,
+}: NodeRecord): boolean {
+  return !local && generation === 0 && !LINK_METHODS.some((name) => Object.hasOwn(declared, name));
+}
+const LINK_METHODS = [
+  nodeHostInfo.name,
+  nodeProcessRun.name,
+  nodeProcessGet.name,
+  nodeProcessCancel.name,
+] as const;
 
 /** A token as it is issued. */
 export interface IssuedToken {

@@ -23,10 +23,13 @@ export async function nodeTrees(
 ): Promise<NodeTree[]> {
   const asked =
     selector === undefined
-      ? // The local node stands in the tree of the control plane itself.
+      ? // The local node stands in the tree of the control plane itself; one without a worker has none.
         directory
           .all()
-          .filter(({ nodeId, local }) => !local && fleet.live(nodeId).status !== "offline")
+          .filter(
+            ({ nodeId, local, life }) =>
+              !local && life !== null && fleet.live(nodeId).status !== "offline",
+          )
       : [directory.resolve(selector)];
   return await Promise.all(asked.map((record) => treeOf(fleet, record)));
 }

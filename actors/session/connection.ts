@@ -19,6 +19,11 @@ export interface Connection {
   answer(text: string): void;
   /** The same, but a reader too far behind is cut instead of waited for. */
   event(text: string): void;
+  /**
+   * Asks the peer from now on whether it is there, until the connection ends; called at most once. What it
+   * returns tells for how long nothing was heard, in ms. While we do not read, the silence is ours.
+   */
+  attend(attention: Attention): () => number;
   /** Resolves when nothing waits any more, or the socket is gone. Never rejects. */
   flushed(): Promise<void>;
   /**
@@ -26,6 +31,15 @@ export interface Connection {
    * when the socket is gone too. Never rejects.
    */
   close(code: number, reason: string): Promise<void>;
+}
+
+/** How closely a peer is watched. */
+export interface Attention {
+  readonly pingMs: number;
+  /** Without a byte for this long it does not answer. */
+  readonly silentMs: number;
+  /** It fell silent (false), or is heard again. */
+  readonly onAnswering: (answering: boolean) => void;
 }
 
 /** What a socket tells its session; each call returns at once and never throws. */

@@ -5,6 +5,7 @@
 import type { ConnectionId, NodeId } from "../../protocol/ids.ts";
 import type { MethodName, ParamsOf, ResultOf } from "../../protocol/methods.ts";
 import type { Role, Scope } from "../../protocol/scopes.ts";
+import type { Connection } from "./connection.ts";
 
 /** Who a connection proved to be. */
 export interface Identity {
@@ -26,6 +27,9 @@ export interface Caller extends Identity {
   /** Ends the connection (for example a node's session that a newer one replaced). */
   readonly close: (code: number, reason: string) => void;
 }
+
+/** Hears of each node's connection, once it is admitted; its end is `caller.closed`. */
+export type OnNode = (caller: Caller, attend: Connection["attend"]) => void;
 
 type MethodHandler<M extends MethodName> = (
   params: ParamsOf<M>,

@@ -20,7 +20,7 @@ import type { ActorContext, ActorSpec, Behaviour, Death } from "../../supervisio
 import { codeOf, logFrames } from "../../supervision/log.ts";
 import type { Broadcast } from "../events/broadcast.ts";
 import type { Connection, ConnectionListener } from "./connection.ts";
-import type { Authenticate, Caller, Identity } from "./handler.ts";
+import type { Authenticate, Caller, Identity, OnNode } from "./handler.ts";
 import {
   type Greeting,
   helloFrame,
@@ -41,6 +41,7 @@ export interface SessionServices {
   readonly authenticate: Authenticate;
   readonly roster: Roster;
   readonly broadcast: Broadcast;
+  readonly onNode: OnNode;
   readonly server: ServerIdentity;
   readonly log: Logger;
   readonly policy: Policy;
@@ -175,7 +176,7 @@ class Session implements Behaviour<SessionProtocol>, ConnectionListener {
     this.#cancelHandshake = DONE;
     const context = this.#context;
     const connection = this.#connection;
-    const { broadcast, checkResults, log, policy, roster, routes, server } = this.#services;
+    const { broadcast, checkResults, log, onNode, policy, roster, routes, server } = this.#services;
     const caller: Caller = {
       ...identity,
       connectionId: connection.id,
@@ -201,8 +202,9 @@ class Session implements Behaviour<SessionProtocol>, ConnectionListener {
     connection.admit();
     connection.answer(JSON.stringify(helloFrame(caller, server, routes.names, policy)));
     // After hello-ok, which is the first frame that a client reads.
-    broadcast.join(caller, (text) => connection.event(text));
+    broadcast.join(caller, connection);
     roster.enter(caller, context.clock.nowMs());
+    if (caller.role === "node") onNode(caller, (attention) => connection.attend(attention));
     log.info({ connection: connection.id, role: caller.role }, "connected");
   }
 

@@ -9,7 +9,7 @@ import type { SupervisorRef } from "../../supervision/actor.ts";
 import { codeOf } from "../../supervision/log.ts";
 import type { Broadcast } from "../events/broadcast.ts";
 import type { Connection } from "./connection.ts";
-import type { Authenticate, MethodHandlers } from "./handler.ts";
+import type { Authenticate, MethodHandlers, OnNode } from "./handler.ts";
 import type { ServerIdentity } from "./handshake.ts";
 import type { Roster } from "./roster.ts";
 import { Routes } from "./routes.ts";
@@ -24,6 +24,8 @@ export interface SessionsOptions {
   readonly server: ServerIdentity;
   readonly roster: Roster;
   readonly broadcast: Broadcast;
+  /** Default: nobody wants to know. */
+  readonly onNode?: OnNode;
   readonly log: Logger;
   readonly policy?: Policy;
   readonly times?: Partial<SessionTimes>;
@@ -59,6 +61,7 @@ export async function startSessions(options: SessionsOptions): Promise<Sessions>
     authenticate: options.authenticate,
     roster: options.roster,
     broadcast: options.broadcast,
+    onNode: options.onNode ?? (() => {}),
     server: options.server,
     log: options.log,
     policy: options.policy ?? POLICY,

@@ -108,6 +108,7 @@ export async function startController(
     documents,
     accounts: hub.link,
     calls: hub.caller,
+    clock,
     log,
     endSessions: (nodeId, olderThan, close) => roster.endNode(nodeId, olderThan, close),
     publish: ({ event, payload }) => broadcast.publish(event, payload),
@@ -137,6 +138,7 @@ export async function startController(
     server: { version: LEMON_VERSION, commit: null, host: hostname() },
     roster,
     broadcast,
+    onNode: fleet.arrived,
     log,
   });
   const gateway = wsGateway({ open: (connection) => sessions.open(connection), clock, log });

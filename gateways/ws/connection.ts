@@ -9,7 +9,7 @@
  */
 import type { Socket } from "node:net";
 import { type RawData, WebSocket } from "ws";
-import type { Connection, ConnectionListener } from "../../actors/session/connection.ts";
+import type { Attention, Connection, ConnectionListener } from "../../actors/session/connection.ts";
 import type { CancelTimer, Clock } from "../../host/clock.ts";
 import type { LemonError } from "../../protocol/errors.ts";
 import {
@@ -134,6 +134,11 @@ export class WsConnection implements Connection, Watched {
 
   flushed(): Promise<void> {
     return this.#queue.flushed();
+  }
+
+  attend(attention: Attention): () => number {
+    this.#liveness.attend(attention);
+    return () => this.#liveness.silentForMs;
   }
 
   close(code: number, reason: string): Promise<void> {

@@ -3,9 +3,11 @@
  *
  * 1. It is pinged each `pingMs`, and given up after `idleMs` without a byte (rulings: "Liveness").
  * 2. While we do not read, the silence is ours and does not count.
- * 3. One pong at a time is under way; of the pings that come meanwhile only the last is answered
+ * 3. A peer that is attended to is pinged more often, and its silence is told long before it is given up.
+ * 4. One pong at a time is under way; of the pings that come meanwhile only the last is answered
  *    (RFC 6455 5.5.3), so that a flood of them costs nothing.
  */
+import type { Attention } from "../../actors/session/connection.ts";
 import type { CancelTimer, Clock } from "../../host/clock.ts";
 
 /** What is watched of a socket. */
@@ -33,6 +35,8 @@ export class Liveness {
   #heardBytes = 0;
   #pingAtMs: number;
   #cancelTimer: CancelTimer = () => {};
+  #attention: Attention | null = null;
+  #answering = true;
   #pongUnderWay = false;
   #owedPong: Buffer | null = null;
   #stopped = false;
@@ -51,6 +55,20 @@ export class Liveness {
   heard(): void {
     this.#heardAtMs = this.#clock.monotonicMs();
     this.#heardBytes = this.#watched.bytesRead;
+    this.#setAnswering(true);
+  }
+
+  /** How long ago it was last heard, in ms. */
+  get silentForMs(): number {
+    return this.#clock.monotonicMs() - this.#heardAtMs;
+  }
+
+  attend(attention: Attention): void {
+    if (this.#stopped) return;
+    this.#attention = attention;
+    this.#pingAtMs = this.#clock.monotonicMs() + attention.pingMs;
+    this.#cancelTimer();
+    this.#schedule();
   }
 
   pinged(data: Buffer): void {
@@ -75,8 +93,16 @@ export class Liveness {
     });
   }
 
+  #setAnswering(answering: boolean): void {
+    if (this.#answering === answering || this.#stopped) return;
+    this.#answering = answering;
+    this.#attention?.onAnswering(answering);
+  }
+
   #schedule(): void {
-    const nextMs = Math.min(this.#pingAtMs, this.#heardAtMs + this.#times.idleMs);
+    // Once it is silent, only its end is left to wait for.
+    const silenceMs = (this.#answering && this.#attention?.silentMs) || this.#times.idleMs;
+    const nextMs = Math.min(this.#pingAtMs, this.#heardAtMs + silenceMs);
     this.#cancelTimer = this.#clock.after(nextMs - this.#clock.monotonicMs(), () => this.#wake());
   }
 
@@ -88,8 +114,11 @@ export class Liveness {
       this.#onIdle();
       return;
     }
+    if (this.#attention !== null && nowMs - this.#heardAtMs >= this.#attention.silentMs) {
+      this.#setAnswering(false);
+    }
     if (nowMs >= this.#pingAtMs) {
-      this.#pingAtMs = nowMs + this.#times.pingMs;
+      this.#pingAtMs = nowMs + (this.#attention?.pingMs ?? this.#times.pingMs);
       this.#watched.ping();
     }
     this.#schedule();

@@ -1,5 +1,13 @@
 import { expect } from "chai";
-import { EVENTS, eventText, isTopic, TOPICS, topicsOf } from "../../protocol/events.ts";
+import {
+  EVENTS,
+  type EventName,
+  eventText,
+  isTopic,
+  PRIVATE_EVENTS,
+  TOPICS,
+  topicsOf,
+} from "../../protocol/events.ts";
 
 describe("the topics of events", () => {
   const table = {
@@ -15,11 +23,16 @@ describe("the topics of events", () => {
     custom: ["system"],
   } as const;
 
-  for (const event of EVENTS) {
-    it(`are ${table[event].join(" and ")} for ${event}`, () => {
-      expect(topicsOf(event, null)).to.deep.equal(table[event]);
+  for (const [event, topics] of Object.entries(table)) {
+    it(`are ${topics.join(" and ")} for ${event}`, () => {
+      expect(topicsOf(event as EventName, null)).to.deep.equal(topics);
     });
   }
+
+  it("are all that is advertised, but for what is told to one connection alone", () => {
+    const told: readonly string[] = [...Object.keys(table), ...PRIVATE_EVENTS];
+    expect([...EVENTS].sort()).to.deep.equal([...told].sort());
+  });
 
   it("name the run and the session that the payload names, however it spells them", () => {
     for (const payload of [

@@ -9,7 +9,7 @@ import { systemMethods } from "../../actors/control-plane/system-methods.ts";
 import { Broadcast } from "../../actors/events/broadcast.ts";
 import { openEvents } from "../../actors/events/events.ts";
 import { authenticator, type SessionTokens } from "../../actors/session/authenticate.ts";
-import type { Authenticate, MethodHandlers } from "../../actors/session/handler.ts";
+import type { Authenticate, MethodHandlers, OnNode } from "../../actors/session/handler.ts";
 import { Roster } from "../../actors/session/roster.ts";
 import type { SessionTimes } from "../../actors/session/session.ts";
 import { startSessions } from "../../actors/session/sessions.ts";
@@ -27,6 +27,7 @@ export interface TestGatewayOptions {
   readonly handlers?: Partial<MethodHandlers>;
   readonly authenticate?: Authenticate;
   readonly sessionTokens?: SessionTokens;
+  readonly onNode?: OnNode;
   readonly allowUnauthenticatedLoopback?: boolean;
   readonly clock?: Clock;
   readonly policy?: Policy;
@@ -90,6 +91,7 @@ export async function testGateway(options: TestGatewayOptions = {}): Promise<Tes
     log,
     checkResults: true,
     ...(options.policy === undefined ? {} : { policy: options.policy }),
+    ...(options.onNode === undefined ? {} : { onNode: options.onNode }),
     ...(options.times === undefined ? {} : { times: options.times }),
   });
   const gateway = wsGateway({

@@ -107,6 +107,7 @@ export async function openNodeController(options: NodeControllerOptions): Promis
     documents: wrapDocuments(documents),
     accounts: wrapAccounts(link),
     calls: caller,
+    clock,
     log: log.log,
     endSessions: (nodeId, _olderThan, { code }) => endedSessions.push({ nodeId, code }),
     publish: () => {},

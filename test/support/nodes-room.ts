@@ -129,6 +129,7 @@ export class NodesRoom {
       documents,
       accounts: link,
       calls: link,
+      clock: system.clock,
       log: system.log,
       endSessions: (nodeId, olderThan, { code }) => ended.push({ nodeId, olderThan, code }),
       publish: (event) => events.push(event),
