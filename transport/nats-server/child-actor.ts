@@ -5,13 +5,16 @@
  * 1. One life of the actor has at most one server; when the actor ends, its server has ended.
  * 2. A server that ends unasked ends the actor's life as a crash. An asked-for restart does not, so
  *    it does not count against the restart intensity.
+ * 3. Every life has the ports of the first: who connects to the server knows no others.
  */
 
 import { LemonError } from "../../protocol/errors.ts";
 import type { ActorContext, ActorSpec, Behaviour } from "../../supervision/actor.ts";
+import type { ServerPorts } from "./config.ts";
 import {
   type NatsServer,
   type NatsServerChild,
+  type NatsServerHost,
   type NatsServerSpec,
   startNatsServer,
 } from "./server.ts";
@@ -36,23 +39,29 @@ export type NatsServerMessages = {
 const SHUTDOWN_MS = 10_000;
 
 export function natsServerActor(spec: NatsServerSpec): ActorSpec<NatsServerMessages> {
+  let ports: ServerPorts | undefined;
+  const start = async (host: NatsServerHost): Promise<NatsServerChild> => {
+    const server = await startNatsServer(ports === undefined ? spec : { ...spec, ports }, host);
+    ports = server.ports;
+    return server;
+  };
   return {
     id: "nats-server",
     kind: "nats-server",
     restart: "permanent",
     shutdownMs: SHUTDOWN_MS,
-    start: (context) => startLife(spec, context),
+    start: (context) => startLife(start, context),
   };
 }
 
 async function startLife(
-  spec: NatsServerSpec,
+  startServer: (host: NatsServerHost) => Promise<NatsServerChild>,
   context: ActorContext<NatsServerMessages>,
 ): Promise<Behaviour<NatsServerMessages>> {
   let server = await start();
 
   async function start(): Promise<NatsServerChild> {
-    const started = await startNatsServer(spec, context);
+    const started = await startServer(context);
     void started.exited.then((exit) => {
       if (!exit.ordered) context.crash(new LemonError("nats_server_failed"));
     });

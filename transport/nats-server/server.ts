@@ -23,7 +23,7 @@ import { ensurePrivateDirectory, writeSecureFile } from "../../host/secure-file.
 import { systemFailure } from "../../host/system-error.ts";
 import { LemonError } from "../../protocol/errors.ts";
 import type { ServerPlaces, ServerPorts } from "./config.ts";
-import { anyTaken, choosePorts } from "./ports.ts";
+import { anyTaken, choosePorts, comeFree } from "./ports.ts";
 import { readServerInfo, type ServerInfo, watchPortsFile } from "./ready.ts";
 import { claimStore, recordServer } from "./store-claim.ts";
 import { isNewEnough, OLDEST_NATS_SERVER } from "./version.ts";
@@ -69,6 +69,8 @@ export interface NatsServerSpec {
   readonly directory: string;
   /** The text of the configuration as it is now; asked at each start and reload. */
   readonly config: (places: ServerPlaces) => string;
+  /** The ports that it has to have, because others hold on to them; else those it had, or new ones. */
+  readonly ports?: ServerPorts;
 }
 
 export interface NatsServerHost {
@@ -107,14 +109,19 @@ export async function startNatsServer(
   const record = join(spec.directory, "server.json");
   const lock = await claimStore(places.storeDirectory, record, host.log);
   try {
-    const portsFile = join(spec.directory, "ports.json");
-    const ports = await choosePorts(portsFile);
+    const choose = () => choosePorts(join(spec.directory, "ports.json"));
+    const ports = spec.ports ?? (await choose());
     try {
       return await launch(spec, host, lock, { ...places, ports });
     } catch (failure) {
-      // Between the choice and the server's listen somebody else may have taken a port.
+      // Between the choice and the server's listen, or since its last life, somebody else may have taken one.
       if (!(await anyTaken(ports))) throw failure;
-      return await launch(spec, host, lock, { ...places, ports: await choosePorts(portsFile) });
+      if (spec.ports === undefined) {
+        return await launch(spec, host, lock, { ...places, ports: await choose() });
+      }
+      host.log.warn("another program has a port of nats-server; waiting for it");
+      if (!(await comeFree(ports, host))) throw failure;
+      return await launch(spec, host, lock, { ...places, ports });
     }
   } catch (failure) {
     lock.release();

@@ -1,4 +1,5 @@
 import { readFileSync } from "node:fs";
+import { createServer } from "node:net";
 import { join } from "node:path";
 import { connect } from "@nats-io/transport-node";
 import { expect } from "chai";
@@ -9,8 +10,9 @@ import { createActorSystem } from "../../../supervision/system.ts";
 import {
   type NatsServerMessages,
   natsServerActor,
+  type OwnServer,
 } from "../../../transport/nats-server/child-actor.ts";
-import { quote } from "../../../transport/nats-server/config.ts";
+import { quote, type ServerPorts } from "../../../transport/nats-server/config.ts";
 import { readServerInfo } from "../../../transport/nats-server/ready.ts";
 import type { NatsServer, NatsServerSpec } from "../../../transport/nats-server/server.ts";
 import { natsServerBinary } from "../../support/nats.ts";
@@ -25,27 +27,41 @@ describe("the nats-server actor", () => {
   let spec: NatsServerSpec;
   let broken: boolean;
   let users: string;
+  /** Called with the ports at each start, before the server listens. */
+  let beforeStart: (ports: ServerPorts) => void;
+  /** Called whenever something waits. */
+  let onWait: (delayMs: number) => void;
 
   beforeEach(async () => {
     folder = tempFolder();
     broken = false;
+    beforeStart = () => undefined;
+    onWait = () => undefined;
     users = "{ user: a, password: a }";
     spec = {
       binary: await natsServerBinary(),
       directory: join(folder.path, "nats"),
-      config: ({ ports, portsDirectory, logFile, storeDirectory }) =>
-        broken
+      config({ ports, portsDirectory, logFile, storeDirectory }) {
+        beforeStart(ports);
+        return broken
           ? "listen: {"
           : `listen: "127.0.0.1:${ports.client}"
              ports_file_dir: ${quote(portsDirectory)}
              log_file: ${quote(logFile)}
              jetstream { store_dir: ${quote(storeDirectory)} }
-             authorization { users: [ ${users} ] }`,
+             authorization { users: [ ${users} ] }`;
+      },
     };
     system = createActorSystem({
       name: "test",
       log: pino({ enabled: false }),
-      clock: systemClock,
+      clock: {
+        ...systemClock,
+        after(delayMs, fire) {
+          onWait(delayMs);
+          return systemClock.after(delayMs, fire);
+        },
+      },
       random: Math.random,
     });
   });
@@ -103,6 +119,26 @@ describe("the nats-server actor", () => {
     expect(restarts()).to.equal(1);
   });
 
+  it("has the ports of its first life ever after, since others know no other: it waits for one that was taken", async () => {
+    const actor = await start();
+    const before = await actor.ask("current", null, ASK);
+    const thief = createServer();
+    beforeStart = ({ client }) => {
+      beforeStart = () => undefined;
+      thief.listen(client, "127.0.0.1");
+      // The server finds its port taken and ends; what waits no longer than this looks at the port.
+      onWait = (delayMs) => {
+        if (thief.listening && delayMs <= 1_000) thief.close();
+      };
+    };
+    const death = new Promise<void>((resolve) => actor.watch(() => resolve()));
+    kill();
+    await death;
+    const { ports } = await nextServer(actor);
+    if (thief.listening) thief.close();
+    expect(ports).to.deep.equal(before.ports);
+  });
+
   it("restarts its server when asked, without counting that as a crash", async () => {
     const actor = await start();
     const before = await actor.ask("current", null, ASK);
@@ -156,7 +192,7 @@ describe("the nats-server actor", () => {
   });
 
   /** The server of the actor's next life. Every refused ask is answered at once, and each waits for a turn. */
-  async function nextServer(actor: ActorRef<NatsServerMessages>): Promise<NatsServer> {
+  async function nextServer(actor: ActorRef<NatsServerMessages>): Promise<OwnServer> {
     let ended = false;
     void system.ended.then(() => {
       ended = true;
