@@ -7,6 +7,7 @@ import fc from "fast-check";
 import { LemonError } from "../../../protocol/errors.ts";
 import { createLeafLink, leafRemoteUrl } from "../../../transport/link/leaf.ts";
 import { createWorkerLife } from "../../../transport/link/worker-life.ts";
+import { requestSubject } from "../../../transport/rpc/subjects.ts";
 import { FakeClock, settle } from "../../support/fake-clock.ts";
 import {
   joinNode,
@@ -242,6 +243,33 @@ describe("the node's side of the link", () => {
       await node.leaf.whenUp(10_000);
       await node.ready();
       expect(await call(node, "ping")).to.equal("pong");
+    });
+
+    it("also when the hub dies in the middle of it and comes back: no call hangs, and nobody is accused", async () => {
+      await using own = await startController();
+      await using node = await joinNode(own, { handlers: { ping: () => "pong" } });
+      const jwt = await own.link.issue(node.key, node.life.link.getPublicKey(), {
+        expiresInMs: 3_600_000,
+      });
+      const paused = Promise.withResolvers<void>();
+      own.connection.subscribe(requestSubject(node.key, "pause"), {
+        callback: () => paused.resolve(),
+      });
+      await own.connection.flush();
+      const renewal = node.renew(jwt);
+      await paused.promise;
+      await own.hub.kill();
+      await own.hub.restart();
+      // A machine that takes longer than the renewal waits says so, and the link comes back all the same.
+      await renewal.catch((error: unknown) => {
+        expect(error).to.include({ code: "node_offline" });
+      });
+      await node.leaf.whenUp(10_000);
+      await node.ready();
+      const ping = { method: "ping", params: null, generation: 1, mutation: false };
+      expect(await own.caller.call(node.key, { ...ping, deadlineMs: 5_000 })).to.equal("pong");
+      expect(readFileSync(node.leaf.credentialsFile, "utf8")).to.include(jwt);
+      expect(own.events.filter(({ type }) => type === "shared")).to.deep.equal([]);
     });
 
     it("and says so when the link is not back within 3 s", async () => {
