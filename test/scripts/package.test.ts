@@ -15,8 +15,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect } from "chai";
 import { cacheFolder, packageRoot } from "../../scripts/cache-folder.mjs";
-import { writeServer } from "./fake-nats-server.ts";
-import { type End, type RunOptions, run } from "./processes.ts";
+import { findNatsServer } from "../../scripts/nats-server.mjs";
+import { writeProgram, writeServer } from "./fake-nats-server.ts";
+import { type End, type Run, type RunOptions, run, start } from "./processes.ts";
 
 interface Manifest {
   readonly version: string;
@@ -54,6 +55,18 @@ function installedVersions(folder: string): Map<string, string[]> {
   visit(join(folder, "node_modules"), "");
   return versions;
 }
+
+/** What every program has; nothing of a checkout's. */
+const BARE_PATH = "/usr/bin:/bin";
+
+/**
+ * Whether a first use here would fetch a server through apt: a Debian whose usual folders hold none.
+ * Elsewhere the test takes the other way to one, `LEMON_NATS_SERVER`.
+ */
+const fetches =
+  existsSync("/etc/os-release") &&
+  /^ID="?debian"?$/m.test(readFileSync("/etc/os-release", "utf8")) &&
+  !(await findNatsServer({ PATH: BARE_PATH, LEMON_CACHE: "/nonexistent" })).found;
 
 describe("the package that npm pack makes, installed globally", () => {
   let folder: string;
@@ -144,5 +157,95 @@ describe("the package that npm pack makes, installed globally", () => {
       env: { PATH: "/nowhere", XDG_CACHE_HOME: join(folder, "user"), LEMON_NATS_SERVER: undefined },
     });
     expect(JSON.parse(end.stdout)).to.deep.equal({ found: true, path, version: "2.15.1" });
+  });
+
+  describe("on a machine that joins", () => {
+    const running: Run[] = [];
+    after(async () => {
+      for (const one of running) {
+        one.child.kill("SIGTERM");
+        await one.end;
+      }
+    });
+
+    /** A role of the installed program, in a folder of its own, once it has said `event`. */
+    async function serve(
+      event: "ready" | "joined",
+      name: string,
+      args: readonly string[],
+      env: Readonly<Record<string, string | undefined>>,
+    ) {
+      const own = { HOME: join(folder, name), LEMON_HOME: join(folder, name, "state") };
+      const environment = { PATH: BARE_PATH, LEMON_CACHE: undefined, ...own, ...env };
+      mkdirSync(own.HOME, { recursive: true });
+      const one = start(join(prefix, "bin", "lemon"), [...args, "--json"], {
+        cwd: own.HOME,
+        env: environment,
+      });
+      running.push(one);
+      await one.said(`"event":"${event}"`);
+      const line = one
+        .heard()
+        .split("\n")
+        .find((text) => text.includes(`"event":"${event}"`));
+      const said: Readonly<Record<string, unknown>> = JSON.parse(line ?? "");
+      const end = async (): Promise<End> => {
+        one.child.kill("SIGTERM");
+        return await one.end;
+      };
+      return { said, end, environment };
+    }
+
+    it(`joins with a nats-server ${fetches ? "fetched on first use, through Debian's tools" : "named by LEMON_NATS_SERVER"}, and runs a process`, async function () {
+      this.timeout(60_000);
+      const server = String(process.env["LEMON_NATS_SERVER"]);
+      const controller = await serve("ready", "controller", ["start", "--port", "0"], {
+        LEMON_NATS_SERVER: server,
+      });
+      const token = readFileSync(String(controller.said["tokenFile"]), "utf8").trim();
+      // They stand for the mirror: the one brings a package, the other unpacks a server from it.
+      const tools = join(folder, "debian-tools");
+      const unpack = `[ "$1" = -x ] && mkdir -p "$3/usr/sbin" && cp "${server}" "$3/usr/sbin/nats-server"`;
+      writeProgram(join(tools, "apt-get"), `case "$*" in *download*) : > nats-server.deb ;; esac`);
+      writeProgram(join(tools, "dpkg-deb"), unpack);
+      const words = [
+        "node",
+        "join",
+        "--name",
+        "far",
+        "--controller",
+        String(controller.said["url"]),
+      ];
+      const first = await serve("joined", "worker", words, {
+        LEMON_NODE_OPERATOR_TOKEN: token,
+        LEMON_NATS_SERVER: fetches ? undefined : server,
+        PATH: `${tools}:${BARE_PATH}`,
+        XDG_CACHE_HOME: join(folder, "worker", "cache"),
+      });
+      const ran = await lemon(["process", "run", "far", "--", "sh", "-c", "echo far; exit 3"], {
+        env: controller.environment,
+      });
+      expect(ran).to.include({ code: 3, stdout: "far\n" });
+      const { code, stderr } = await first.end();
+      expect(code, stderr).to.equal(0);
+      const kept = join(folder, "worker", "cache", "lemon", "nats-server", "nats-server");
+      expect(/fetching nats-server from Debian/.test(stderr)).to.equal(fetches);
+      expect(existsSync(kept)).to.equal(fetches);
+
+      // Without the tools, and without a word of a fetch: what it has is enough.
+      const again = await serve("joined", "worker", words, {
+        LEMON_NATS_SERVER: fetches ? undefined : server,
+        XDG_CACHE_HOME: join(folder, "worker", "cache"),
+      });
+      expect(again.said).to.include({ name: "far", generation: 2 });
+      const get = await lemon(["process", "run", "far", "--", "echo", "again"], {
+        env: controller.environment,
+      });
+      expect(get).to.include({ code: 0, stdout: "again\n" });
+      const ended = await again.end();
+      expect(ended.code).to.equal(0);
+      expect(ended.stderr).to.not.include("fetching");
+      expect((await controller.end()).code).to.equal(0);
+    });
   });
 });
