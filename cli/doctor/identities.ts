@@ -7,7 +7,7 @@ import { type Finding, ok } from "./check.ts";
 export async function checkIdentities(home: string): Promise<readonly Finding[]> {
   const nodes = await readdir(join(home, "nodes")).catch(() => []);
   const identities = [
-    { name: "controller", lock: join(home, "controller", "lock") },
+    { name: "controller here", lock: join(home, "controller", "lock") },
     ...nodes.sort().map((name) => ({
       name: `node ${name} here`,
       lock: join(home, "nodes", name, "lock"),

@@ -17,9 +17,10 @@ export function checkRuntime(version: string): Finding {
 
 export async function checkNatsServer(
   environment: Readonly<Record<string, string | undefined>>,
+  usualFolders?: readonly string[],
 ): Promise<Finding> {
   const name = "nats-server";
-  const found = await findNatsServer({ ...environment });
+  const found = await findNatsServer({ ...environment }, usualFolders);
   if (found.found) return ok(name, `${found.version} at ${found.path}`);
   // A missing one is fetched by the first start; one that was chosen, or is broken, is not replaced.
   return found.reason === "missing" && !environment["LEMON_NATS_SERVER"]

@@ -1,19 +1,30 @@
-import { spawn, spawnSync } from "node:child_process";
-import { once } from "node:events";
+import { spawnSync } from "node:child_process";
 import { chmodSync, mkdirSync, symlinkSync, writeFileSync } from "node:fs";
-import { createServer } from "node:net";
+import { createServer as createHttpServer } from "node:http";
+import { type AddressInfo, createServer } from "node:net";
 import { join } from "node:path";
 import { expect } from "chai";
 import { writeControllerRecord } from "../../cli/controller-record.ts";
 import type { Finding, Level } from "../../cli/doctor/check.ts";
-import { checkBarrier, checkHome, checkRuntime } from "../../cli/doctor/machine.ts";
+import {
+  checkBarrier,
+  checkHome,
+  checkNatsServer,
+  checkRuntime,
+} from "../../cli/doctor/machine.ts";
 import { lockFile } from "../../host/file-lock.ts";
 import { ownIdentity } from "../../host/process-identity.ts";
 import { LemonError } from "../../protocol/errors.ts";
 import { FakeControlPlane } from "../support/fake-control-plane.ts";
 import { nodeDescription, nodeList, nodeRow } from "../support/node-rows.ts";
+import { smallDisk } from "../support/small-disk.ts";
 import { type TempFolder, tempFolder } from "../support/temp-folder.ts";
 import { TestShell } from "../support/test-shell.ts";
+
+/** Some accounts may not have a file system of their own. */
+const aDisk = await smallDisk(1_000_000);
+const hasSmallDisks = aDisk !== null;
+await aDisk?.[Symbol.asyncDispose]();
 
 const HEALTH = {
   ok: true,
@@ -99,6 +110,49 @@ describe("lemon doctor", () => {
     expect(find("nats-server")?.finding).to.include("does not exist");
   });
 
+  for (const [what, text, mode, finding] of [
+    ["is too old", 'echo "nats-server: v2.12.6"', 0o755, "2.12.6"],
+    ["is no such thing", "echo hello", 0o755, "does not run as a nats-server"],
+    ["may not be executed", "exit 0", 0o644, "may not be executed"],
+  ] as const) {
+    it(`fails a nats-server that ${what}, and says what to install`, async () => {
+      const path = join(folder.path, "server");
+      writeFileSync(path, `#!/bin/sh\n${text}\n`, { mode });
+      const { exitCode, find } = await examine({ LEMON_NATS_SERVER: path });
+      expect(exitCode).to.equal(1);
+      expect(find("nats-server")).to.include({ level: "fail" });
+      expect(find("nats-server")?.finding).to.include(finding);
+      expect(find("nats-server")?.mend).to.include("install nats-server 2.12.7 or newer");
+    });
+  }
+
+  it("only warns of a nats-server that nobody chose and that is missing: the first start fetches one", async () => {
+    const bare = { PATH: "/nonexistent", LEMON_CACHE: join(folder.path, "cache") };
+    const found = await checkNatsServer(bare, []);
+    expect(found.level).to.equal("warn");
+    expect(found.mend).to.include("`lemon up` fetches one");
+  });
+
+  if (hasSmallDisks) {
+    it("fails a disk that is full, and the write that it could not take", async () => {
+      await using disk = await smallDisk(1_000_000);
+      if (disk === null) throw new Error("there was one a moment ago");
+      const own = join(disk.path, "home");
+      mkdirSync(own, { mode: 0o700 });
+      disk.fill();
+      const { exitCode, find } = await examine({ LEMON_HOME: own });
+      expect(exitCode).to.equal(1);
+      expect(find("disk space")).to.include({ level: "fail", finding: "0 B free" });
+      expect(find("disk space")?.mend).to.include("free some space");
+      expect(find("disk barrier")).to.include({ level: "fail" });
+      expect(find("disk barrier")?.finding).to.include("ENOSPC");
+      expect(find("disk barrier")?.mend).to.include("move LEMON_HOME");
+      disk.free();
+      const freed = await examine({ LEMON_HOME: own });
+      expect(freed.find("disk barrier")?.finding).to.equal("LEMON_HOME lies in memory");
+    });
+  }
+
   const homes: readonly {
     readonly name: string;
     readonly path: string;
@@ -182,7 +236,7 @@ describe("lemon doctor", () => {
     try {
       const { find } = await examine();
       const here = process.platform === "linux";
-      expect(find("controller")?.level).to.equal("ok");
+      expect(find("controller here")?.level).to.equal("ok");
       expect(find("node idle here")?.finding).to.equal(here ? "not running" : "was started here");
       expect(find("node served here")?.finding).to.equal(
         here ? `served by process ${process.pid}` : "was started here",
@@ -324,16 +378,27 @@ describe("lemon doctor", () => {
     expect((await examine()).find("nodes")).to.include({ level: "warn" });
   });
 
-  it("judges the clocks by the controller's own Date", async () => {
-    const aheadMs = 3_600_000;
-    const script = `require("node:http").createServer((_q, r) => r.setHeader("date", new Date(Date.now() + ${aheadMs}).toUTCString()).end()).listen(0, "127.0.0.1", function () { console.log(this.address().port) })`;
-    const server = spawn(process.execPath, ["-e", script], {
-      stdio: ["ignore", "pipe", "inherit"],
+  for (const [offMs, level, finding] of [
+    [0, "ok", /^agrees with the controller's$/],
+    [-3_000, "ok", /^agrees with the controller's$/],
+    [8_000, "warn", /^[789] s from the controller's$/],
+    [-290_000, "warn", /^5 min from the controller's$/],
+    [310_000, "fail", /^5 min from the controller's$/],
+    [-3_600_000, "fail", /^60 min from the controller's$/],
+  ] as const) {
+    it(`answers ${level} for a controller whose clock is ${offMs / 1_000} s off`, async () => {
+      const server = createHttpServer((_request, response) => {
+        response.setHeader("date", new Date(Date.now() + offMs).toUTCString()).end();
+      });
+      await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+      const { port } = server.address() as AddressInfo;
+      const { exitCode, find } = await examine({ LEMON_CONTROLLER: `ws://127.0.0.1:${port}` });
+      await new Promise((resolve) => server.close(resolve));
+      expect(find("clock")?.level).to.equal(level);
+      expect(find("clock")?.finding).to.match(finding);
+      if (level !== "ok") expect(find("clock")?.mend).to.include("NTP");
+      // It is no control plane: that is a failure of its own.
+      expect(exitCode).to.equal(1);
     });
-    const [line]: Buffer[] = await once(server.stdout, "data");
-    const { find } = await examine({ LEMON_CONTROLLER: `ws://127.0.0.1:${String(line).trim()}` });
-    expect(find("clock")).to.include({ level: "fail", finding: "60 min from the controller's" });
-    server.kill("SIGKILL");
-    await once(server, "close");
-  });
+  }
 });
