@@ -23,7 +23,7 @@ async function runLine(words: readonly string[], shell: Shell): Promise<number> 
   const report = new Report(shell, line.json);
   const said: Said = { out: "", error: "" };
   let exitCode: number = EXIT.ok;
-  const program = newProgram(said);
+  const program = newProgram(said, shell);
   addCommands(program, {
     shell,
     report,
@@ -103,7 +103,10 @@ Environment:
   LEMON_WS_TOKEN      operator token, as --operator-token but not visible to others
 `;
 
-function newProgram(said: Said): Command {
+/** What help is folded to where no terminal says how wide it is. */
+const HELP_COLUMNS = 80;
+
+function newProgram(said: Said, { stdout, stderr }: Shell): Command {
   return new Command("lemon")
     .description("Run work on many machines and always know what became of it.")
     .version(LEMON_VERSION, "-V, --version", "print the version")
@@ -117,6 +120,10 @@ function newProgram(said: Said): Command {
       writeErr: (text) => {
         said.error += text;
       },
+      getOutHelpWidth: () => stdout.columns ?? HELP_COLUMNS,
+      getErrHelpWidth: () => stderr.columns ?? HELP_COLUMNS,
+      getOutHasColors: () => stdout.coloured,
+      getErrHasColors: () => stderr.coloured,
     })
     .helpOption("-h, --help", "show help")
     .helpCommand("help [command]", "show help for a command")

@@ -20,6 +20,8 @@ export interface Output {
    */
   readonly failure: string | null;
   readonly isTerminal: boolean;
+  /** Width of the terminal, in characters; absent when there is none. */
+  readonly columns?: number;
   /** Whether colours are wanted here (a terminal; https://no-color.org). */
   readonly coloured: boolean;
 }
@@ -72,7 +74,9 @@ export function processShell(): Shell {
   };
 }
 
-function streamOutput(stream: Writable & { readonly isTTY?: boolean }): Output {
+function streamOutput(
+  stream: Writable & { readonly isTTY?: boolean; readonly columns?: number },
+): Output {
   const isTerminal = stream.isTTY === true;
   let broken: string | null = null;
   stream.on("error", (error: Error & { readonly code?: unknown }) => {
@@ -80,6 +84,7 @@ function streamOutput(stream: Writable & { readonly isTTY?: boolean }): Output {
   });
   return {
     isTerminal,
+    ...(isTerminal && stream.columns !== undefined ? { columns: stream.columns } : {}),
     coloured: isTerminal && !process.env["NO_COLOR"] && process.env["TERM"] !== "dumb",
     write: (bytes) =>
       new Promise((resolve) => {

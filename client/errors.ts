@@ -51,7 +51,7 @@ export class CallError extends LemonError {
     const mutation = call.spec.effect === "mutation";
     const uncertain =
       mutation && (options.mutationMayHaveApplied ?? ERRORS[code].outcome === "unknown");
-    const settledBy = uncertain ? settlementOf(call.method, call.params) : null;
+    const settledBy = uncertain ? settlementOf(call.spec, call.params) : null;
     const message = options.message ?? ERRORS[code].message;
     super(code, {
       ...options,

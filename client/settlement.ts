@@ -1,4 +1,5 @@
 /** Owns which read-only call tells what became of a mutation whose answer was lost. */
+import type { MethodSpec } from "../protocol/method.ts";
 import type { InputOf, MethodName } from "../protocol/methods.ts";
 
 /** A call that changes nothing and settles an uncertain one. */
@@ -6,36 +7,13 @@ export type Settlement = {
   readonly [M in MethodName]: { readonly method: M; readonly params: InputOf<M> };
 }[MethodName];
 
-/**
- * The read that settles `method`, or null when none does: a challenge is answered once (ask for
- * another), a link is simply opened again.
- */
+/** The read that settles a call, as the method's declaration has it; null when none does. */
 export function settlementOf(
-  method: MethodName,
-  params: Readonly<Record<string, unknown>>,
+  { settledBy }: Pick<MethodSpec, "settledBy">,
+  given: Readonly<Record<string, unknown>>,
 ): Settlement | null {
-  const nodeId = text(params["nodeId"]);
-  switch (method) {
-    case "node.process.run":
-    case "node.process.cancel":
-      return {
-        method: "node.process.get",
-        params: { nodeId, processId: text(params["processId"]) },
-      };
-    case "node.rename":
-    case "node.revoke":
-      return { method: "node.describe", params: { nodeId } };
-    case "node.remove":
-      return { method: "node.list", params: {} };
-    case "node.pair.request":
-    case "node.pair.approve":
-    case "node.pair.reject":
-      return { method: "node.pair.list", params: {} };
-    default:
-      return null;
-  }
-}
-
-function text(value: unknown): string {
-  return typeof value === "string" ? value : "";
+  if (settledBy === null) return null;
+  const params = Object.fromEntries(settledBy.params.map((name) => [name, given[name]]));
+  // A declaration names a declared read and parameters of it (test/protocol/methods.test.ts).
+  return { method: settledBy.method, params } as Settlement;
 }

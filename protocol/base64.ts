@@ -21,5 +21,6 @@ export function base64Field(maxBytes: number) {
     .refine(
       (text) => !(decodedBytes(text) > maxBytes),
       classified("too_large", `must decode to at most ${maxBytes} bytes`),
-    );
+    )
+    .meta({ contentEncoding: "base64" });
 }

@@ -12,7 +12,8 @@ export type NodeKey = string & z.$brand<"NodeKey">;
 export const processId = z
   .string()
   .regex(/^[A-Za-z0-9_:-]{1,128}$/, "must be 1 to 128 of letters, digits, _, : and -")
-  .brand<"ProcessId">();
+  .brand<"ProcessId">()
+  .describe("The caller's own id of the run, spent for ever by its first use.");
 export type ProcessId = z.infer<typeof processId>;
 
 /** One `/ws` connection. */

@@ -25,8 +25,24 @@ export interface MethodSpec<Params extends Fields = Fields, Result extends z.Zod
   readonly effect: "read" | "mutation";
   /** True when the very same call may be repeated after a lost answer. */
   readonly retrySafe: boolean;
+  /** The read that tells what became of a mutation whose answer was lost; null when none does. */
+  readonly settledBy: SettledBy | null;
   /** How long the control plane waits for whoever does the work, in ms. */
   readonly deadlineMs: (params: z.infer<Params>) => number;
+}
+
+/** A method that changes nothing, and those parameters of the uncertain call that it takes. */
+export interface SettledBy {
+  readonly method: string;
+  readonly params: readonly string[];
+}
+
+/** Declares that `read`, with these parameters of the uncertain call, settles it. */
+export function settledBy<Params extends Fields>(
+  read: Pick<MethodSpec<Params>, "name" | "params">,
+  ...params: readonly (keyof Params["shape"] & string)[]
+): SettledBy {
+  return { method: read.name, params };
 }
 
 /** The normal broker deadline (node-host-io.md), in ms. */
@@ -39,7 +55,7 @@ type MethodInput<Name extends string, Params extends Fields, Result extends z.Zo
   Partial<
     Pick<
       MethodSpec<Params, Result>,
-      "role" | "unknownParams" | "echoes" | "retrySafe" | "deadlineMs"
+      "role" | "unknownParams" | "echoes" | "retrySafe" | "settledBy" | "deadlineMs"
     >
   > & { readonly name: Name };
 
@@ -51,6 +67,7 @@ export function method<const Name extends string, Params extends Fields, Result 
     unknownParams: "ignored",
     echoes: [],
     retrySafe: input.effect === "read",
+    settledBy: null,
     deadlineMs: () => NORMAL_DEADLINE_MS,
     ...input,
   };

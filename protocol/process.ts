@@ -65,10 +65,18 @@ function between(bound: { readonly min: number; readonly max: number }) {
 /** The fields of a run that read the same on `/ws` and inside the fleet. */
 export const runFields = {
   processId,
-  cwd: nativePath,
-  argv,
-  timeoutMs: between(PROCESS_BOUNDS.timeoutMs),
-  maxOutputBytes: between(PROCESS_BOUNDS.outputBytes),
+  cwd: nativePath.describe(
+    "Where the process starts; a relative path counts from the node's default working directory.",
+  ),
+  argv: argv.describe(
+    "The literal argument vector; the first names the executable. No shell reads it.",
+  ),
+  timeoutMs: between(PROCESS_BOUNDS.timeoutMs).describe(
+    "How long the process may run before its group is killed, in ms.",
+  ),
+  maxOutputBytes: between(PROCESS_BOUNDS.outputBytes).describe(
+    "Bound of stdout and stderr together, in bytes; beyond it the process group is killed.",
+  ),
 };
 
 /** A run as the node gets it. */

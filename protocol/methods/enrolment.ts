@@ -3,7 +3,7 @@
  * challenge that yields a session token, and the opening of a worker life's NATS link.
  */
 import { z } from "zod";
-import { method } from "../method.ts";
+import { method, settledBy } from "../method.ts";
 import { nodeName } from "./nodes.ts";
 
 /** How the controller ends a node's `/ws` session. */
@@ -16,18 +16,18 @@ export const NODE_CLOSE = {
   superseded: { code: 4004, reason: "superseded" },
 } as const;
 
-const timeMs = z.int().nonnegative();
-const summary = z.looseObject({});
+const timeMs = z.int().nonnegative().describe("Unix time in ms.");
+const summary = z.looseObject({}).describe("A digest for people; its members may change.");
 
 /** What a machine says of itself is stored, so all of it together is bounded, as JSON. */
 const CAPABILITIES_MAX_CHARS = 16_384;
-/** One key a method or feature; a `{version}` object, or true. */
 export const capabilities = z
   .record(z.string(), z.unknown())
   .refine(
     (declared) => JSON.stringify(declared).length <= CAPABILITIES_MAX_CHARS,
     `must be at most ${CAPABILITIES_MAX_CHARS} characters of JSON`,
-  );
+  )
+  .describe("One key a method or feature; a `{version}` object, or true.");
 /** A version as a peer names it: it is shown on terminals. */
 export const lemonVersion = z
   .string()
@@ -39,25 +39,6 @@ const nodeType = z
   .max(128, "must be at most 128 characters")
   .regex(/^[^\p{C}]*$/u, "must not contain control characters");
 const shortText = z.string().min(1, "must not be empty").max(256, "must be at most 256 characters");
-
-export const nodePairRequest = method({
-  name: "node.pair.request",
-  summary: "Asks that a machine be enrolled, or recovered under its durable id.",
-  scopes: ["pairing"],
-  effect: "mutation",
-  params: z.object({
-    nodeType,
-    nodeName,
-    capabilities: capabilities.optional(),
-    /** Accepted for old clients; a request always lives five minutes. */
-    expiresInMs: z.int().optional(),
-    /** Recover this durable id instead of making one; needs `recoveryToken` or `repair`. */
-    nodeId: shortText.optional(),
-    recoveryToken: shortText.optional(),
-    repair: z.boolean().optional(),
-  }),
-  result: z.object({ pairingId: z.string(), code: z.string(), expiresAtMs: timeMs, summary }),
-});
 
 export const nodePairList = method({
   name: "node.pair.list",
@@ -81,17 +62,50 @@ export const nodePairList = method({
   }),
 });
 
+export const nodePairRequest = method({
+  name: "node.pair.request",
+  summary: "Asks that a machine be enrolled, or recovered under its durable id.",
+  scopes: ["pairing"],
+  effect: "mutation",
+  settledBy: settledBy(nodePairList),
+  params: z.object({
+    nodeType,
+    nodeName,
+    capabilities: capabilities.optional(),
+    expiresInMs: z
+      .int()
+      .optional()
+      .describe("Accepted for old clients; a request always lives five minutes."),
+    nodeId: shortText
+      .optional()
+      .describe(
+        "Recover this durable id instead of making one; needs `recoveryToken` or `repair`.",
+      ),
+    recoveryToken: shortText.optional().describe("What an approval answered as `token`."),
+    repair: z.boolean().optional().describe("Recover it by the authority of whoever approves."),
+  }),
+  result: z.object({
+    pairingId: z.string(),
+    code: z.string().describe("What an operator compares before the approval."),
+    expiresAtMs: timeMs,
+    summary,
+  }),
+});
+
 export const nodePairApprove = method({
   name: "node.pair.approve",
   summary: "Enrols the machine; answers its id, a recovery token (once) and a challenge of 60 s.",
   scopes: ["pairing"],
   effect: "mutation",
+  settledBy: settledBy(nodePairList),
   params: z.object({ pairingId: shortText }),
   result: z.object({
-    nodeId: z.string(),
-    /** The recovery token; absent when the node was recovered by it. */
-    token: z.string().optional(),
-    challengeToken: z.string(),
+    nodeId: z.string().describe("Durable: never changes, never used again."),
+    token: z
+      .string()
+      .optional()
+      .describe("The recovery token; absent when the node was recovered by it."),
+    challengeToken: z.string().describe("For one `connect.challenge` within 60 s."),
     approved: z.literal(true),
     summary,
   }),
@@ -102,6 +116,7 @@ export const nodePairReject = method({
   summary: "Refuses a pairing request.",
   scopes: ["pairing"],
   effect: "mutation",
+  settledBy: settledBy(nodePairList),
   params: z.object({ pairingId: shortText }),
   result: z.object({ pairingId: z.string(), rejected: z.literal(true), summary }),
 });
@@ -129,7 +144,7 @@ export const connectChallenge = method({
   result: z.object({
     verified: z.literal(true),
     identity: z.object({ type: z.literal("node"), nodeId: z.string(), nodeName: z.string() }),
-    token: z.string(),
+    token: z.string().describe("The session token, for `auth.token` of `connect`."),
     summary,
   }),
 });
@@ -143,43 +158,67 @@ export const nodeLinkOpen = method({
   // The same life (the same link key) may ask as often as it likes: it gets fresh credentials.
   retrySafe: true,
   params: z.object({
-    /** Public NATS user nkey, made for this worker life. */
-    linkKey: z.string().regex(/^U[A-Z2-7]{55}$/, "must be a public user nkey"),
-    /** Public X25519 nkey of this life; the gateway seals secret values to it. */
-    sealKey: z.string().regex(/^X[A-Z2-7]{55}$/, "must be a public curve nkey"),
-    /** The leaf's NATS server name, made for this worker life. */
+    linkKey: z
+      .string()
+      .regex(/^U[A-Z2-7]{55}$/, "must be a public user nkey")
+      .describe("Made for this worker life."),
+    sealKey: z
+      .string()
+      .regex(/^X[A-Z2-7]{55}$/, "must be a public curve nkey")
+      .describe("X25519, of this worker life; the gateway seals secret values to it."),
     serverName: z
       .string()
-      .regex(/^[A-Za-z0-9_-]{1,64}$/, "must be 1 to 64 of letters, digits, _ and -"),
+      .regex(/^[A-Za-z0-9_-]{1,64}$/, "must be 1 to 64 of letters, digits, _ and -")
+      .describe("The leaf's NATS server name, made for this worker life."),
     lemonVersion,
     capabilities,
-    /** Identity of the node's receipt store; null when it could not be opened. */
-    storeId: z.string().max(64).nullish(),
-    /** Highest witnessed revision of that store, so that a restored older copy is noticed. */
-    storeSequence: z.int().nonnegative().nullish(),
+    storeId: z
+      .string()
+      .max(64)
+      .nullish()
+      .describe("Identity of the node's receipt store; null when it could not be opened."),
+    storeSequence: z
+      .int()
+      .nonnegative()
+      .nullish()
+      .describe(
+        "Highest witnessed revision of that store, so that a restored older copy is noticed.",
+      ),
   }),
   result: z.object({
     nodeId: z.string(),
     nodeName: z.string(),
-    /** The node's subject key (its account's public key). */
-    nodeKey: z.string(),
-    generation: z.int().positive(),
-    /** User JWT for `linkKey`. */
-    linkJwt: z.string(),
-    /** For how long from now `linkJwt` holds. No time of day: the two clocks may differ by hours. */
-    linkLifetimeMs: z.int().positive(),
-    /** Where the leaf connects, below the controller's own URL; NATS appends `/leafnode`. */
-    leafPath: z.string(),
-    /**
-     * Where it connects instead, when the hub is a NATS system that is not the controller's own: one URL or
-     * several separated by commas, each `wss://`, `ws://`, `tls://` or `nats://`. Null or absent: it is.
-     */
-    leafUrl: z.string().max(2_048).nullish(),
-    /** Takes the place of the token that this connection was opened with. */
-    sessionToken: z.string(),
+    nodeKey: z.string().describe("The node's subject key (its account's public key)."),
+    generation: z.int().positive().describe("The number of this worker life."),
+    linkJwt: z.string().describe("User JWT for `linkKey`."),
+    linkLifetimeMs: z
+      .int()
+      .positive()
+      .describe(
+        "For how long from now `linkJwt` holds. No time of day: the two clocks may differ by hours.",
+      ),
+    leafPath: z
+      .string()
+      .describe(
+        "Where the leaf connects, below the controller's own URL; NATS appends `/leafnode`.",
+      ),
+    leafUrl: z
+      .string()
+      .max(2_048)
+      .nullish()
+      .describe(
+        "Where it connects instead, when the hub is a NATS system that is not the controller's own: one URL or several separated by commas, each `wss://`, `ws://`, `tls://` or `nats://`. Null or absent: it is.",
+      ),
+    sessionToken: z
+      .string()
+      .describe("Takes the place of the token that this connection was opened with."),
     sessionTokenExpiresAtMs: timeMs,
-    /** What the registry knows of the node's store; a worker whose store differs must admit nothing. */
-    registeredStoreId: z.string().nullable(),
+    registeredStoreId: z
+      .string()
+      .nullable()
+      .describe(
+        "What the registry knows of the node's store; a worker whose store differs must admit nothing.",
+      ),
     registeredStoreSequence: z.int().nonnegative().nullable(),
   }),
 });

@@ -3,19 +3,25 @@ import { z } from "zod";
 import { method } from "../method.ts";
 
 const count = z.int().nonnegative();
-const summary = z.looseObject({});
-const topics = z.array(z.string()).optional();
-const runId = z.string().min(1, "must not be empty").max(256, "must be at most 256 characters");
+const timeMs = count.describe("Unix time in ms.");
+const summary = z.looseObject({}).describe("A digest for people; its members may change.");
+const topics = z.array(z.string()).optional().describe("One that is none is `INVALID_REQUEST`.");
+const runId = z
+  .string()
+  .min(1, "must not be empty")
+  .max(256, "must be at most 256 characters")
+  .optional()
+  .describe("Short for the topic `run:<id>`.");
 
 export const eventsSubscribe = method({
   name: "events.subscribe",
   summary: "Adds topics to what this connection hears; before the first time it hears everything.",
   scopes: ["read"],
   effect: "read",
-  params: z.object({ topics, runId: runId.optional() }),
+  params: z.object({ topics, runId }),
   result: z.object({
     subscribed: z.literal(true),
-    topics: z.array(z.string()),
+    topics: z.array(z.string()).describe("Those asked for; `all` when none was named."),
     runId: z.string().nullable(),
     summary,
   }),
@@ -26,10 +32,10 @@ export const eventsUnsubscribe = method({
   summary: "Takes topics from what this connection hears; without any, all of them.",
   scopes: ["read"],
   effect: "read",
-  params: z.object({ topics, runId: runId.optional() }),
+  params: z.object({ topics, runId }),
   result: z.object({
     unsubscribed: z.literal(true),
-    topics: z.array(z.string()).nullable(),
+    topics: z.array(z.string()).nullable().describe("Those taken away; null is all of them."),
     runId: z.string().nullable(),
     summary,
   }),
@@ -42,8 +48,8 @@ export const eventsSubscriptionsList = method({
   effect: "read",
   params: z.object({}),
   result: z.object({
-    subscriptions: z.array(z.string()),
-    runSubscriptions: z.array(z.string()),
+    subscriptions: z.array(z.string()).describe("Sorted; `all` alone before the first change."),
+    runSubscriptions: z.array(z.string()).describe("The ids among them of the form `run:<id>`."),
     count,
     summary,
   }),
@@ -61,14 +67,20 @@ export const eventsIngest = method({
         /^(heartbeat|metrics|log|custom(_[A-Za-z0-9_.-]{1,64})?)$/,
         "must be custom, heartbeat, metrics, log or custom_<name>",
       ),
-    payload: z.record(z.string(), z.unknown()).optional(),
-    target: z.string().optional(),
+    payload: z
+      .record(z.string(), z.unknown())
+      .optional()
+      .describe("At most 64 KiB as JSON; absent is `{}`."),
+    target: z
+      .string()
+      .optional()
+      .describe("The topic that hears it besides its own, `all` excepted; absent is `system`."),
   }),
   result: z.object({
     ingested: z.literal(true),
     eventType: z.string(),
     target: z.string(),
-    timestampMs: count,
+    timestampMs: timeMs,
     summary,
   }),
 });
@@ -84,11 +96,11 @@ export const systemPresence = method({
       z.object({
         conn_id: z.string(),
         role: z.string(),
-        client_id: z.string().nullable(),
-        connected_at: count,
+        client_id: z.string().nullable().describe("An operator's free text; a node's durable id."),
+        connected_at: timeMs,
       }),
     ),
-    count,
+    count: count.describe("All of them, also those that are not listed."),
     summary,
   }),
 });

@@ -1,38 +1,45 @@
 /** Declares the fleet: enrolled nodes, their names, what they can do (control-plane-wire.md 3.2, node-host-io.md). */
 import { z } from "zod";
-import { method } from "../method.ts";
+import { method, settledBy } from "../method.ts";
 
 const count = z.int().nonnegative();
-const summary = z.looseObject({});
+const timeMs = count.describe("Unix time in ms.");
+const summary = z.looseObject({}).describe("A digest for people; its members may change.");
 
-/** A node as the caller names it: the durable id, or the unique live name where the contract allows. */
+/** A node as the caller names it. */
 export const nodeSelector = z
   .string()
   .min(1, "must not be empty")
-  .max(128, "must be at most 128 characters");
+  .max(128, "must be at most 128 characters")
+  .describe("The node's durable id; where the contract allows, its unique live name.");
 
-/** Unique in the fleet; spaces around it and ways to compose its characters make no other name. */
 export const nodeName = z
   .string()
   .trim()
   .normalize("NFC")
   .min(1, "must not be empty")
   .max(128, "must be at most 128 characters")
-  .regex(/^[^\p{C}]*$/u, "must not contain control characters");
+  .regex(/^[^\p{C}]*$/u, "must not contain control characters")
+  .describe(
+    "Unique in the fleet; spaces around it and ways to compose its characters make no other name.",
+  );
 
 const nodeRow = z.object({
-  nodeId: z.string(),
+  nodeId: z.string().describe("Durable: never changes, never used again."),
   name: z.string(),
   type: z.string(),
-  /**
-   * One key a method or feature; a `{version}` object, or true. As the newest worker life declared
-   * them; before the first, as the machine did when it was paired.
-   */
-  capabilities: z.record(z.string(), z.unknown()),
-  /** `online` means that it answers now, not that it once did; `unknown` that it could not be asked. */
-  status: z.enum(["online", "offline", "unknown"]),
-  pairedAtMs: count,
-  lastSeenMs: count.nullable(),
+  capabilities: z
+    .record(z.string(), z.unknown())
+    .describe(
+      "One key a method or feature; a `{version}` object, or true. As the newest worker life declared them; before the first, as the machine did when it was paired.",
+    ),
+  status: z
+    .enum(["online", "offline", "unknown"])
+    .describe(
+      "`online` means that it answers now, not that it once did; `unknown` that it could not be asked.",
+    ),
+  pairedAtMs: timeMs,
+  lastSeenMs: timeMs.nullable(),
 });
 
 export const nodeList = method({
@@ -52,17 +59,22 @@ export const nodeDescribe = method({
   params: z.object({ nodeId: nodeSelector }),
   result: nodeRow.extend({
     metadata: z.looseObject({
-      /** The worker life that serves the node; null when none ever did. */
-      generation: count.nullable(),
+      generation: count
+        .nullable()
+        .describe("The worker life that serves the node; null when none ever did."),
       lemonVersion: z.string().nullable(),
-      /** Process ids the destination retains, of the limit; null while it does not answer. */
-      receipts: z.object({ retained: count, limit: count }).nullable(),
-      /** `ready`, or the classification that keeps the destination from admitting work. */
-      receiptStore: z.string().nullable(),
-      /** Cut off by an operator, until it is joined again. */
-      revoked: z.boolean().optional(),
-      /** The node inside the controller's own process. */
-      local: z.boolean().optional(),
+      receipts: z
+        .object({ retained: count, limit: count })
+        .nullable()
+        .describe(
+          "Process ids the destination retains, of the limit; null while it does not answer.",
+        ),
+      receiptStore: z
+        .string()
+        .nullable()
+        .describe("`ready`, or the classification that keeps the destination from admitting work."),
+      revoked: z.boolean().optional().describe("Cut off by an operator, until it is joined again."),
+      local: z.boolean().optional().describe("The node inside the controller's own process."),
     }),
     summary,
   }),
@@ -73,6 +85,7 @@ export const nodeRename = method({
   summary: "Gives a node another unique name; its id stays.",
   scopes: ["admin"],
   effect: "mutation",
+  settledBy: settledBy(nodeDescribe, "nodeId"),
   params: z.object({ nodeId: nodeSelector, name: nodeName }),
   result: z.object({ nodeId: z.string(), name: z.string(), renamed: z.literal(true), summary }),
 });
@@ -83,6 +96,7 @@ export const nodeRevoke = method({
     "Cuts a node off at once: its link, its session tokens. It may be joined again with --repair.",
   scopes: ["admin"],
   effect: "mutation",
+  settledBy: settledBy(nodeDescribe, "nodeId"),
   params: z.object({ nodeId: nodeSelector }),
   result: z.object({ nodeId: z.string(), revoked: z.literal(true) }),
 });
@@ -92,6 +106,7 @@ export const nodeRemove = method({
   summary: "Revokes a node and forgets it; its name is free again, its id is not.",
   scopes: ["admin"],
   effect: "mutation",
+  settledBy: settledBy(nodeList),
   params: z.object({ nodeId: nodeSelector }),
   result: z.object({ nodeId: z.string(), removed: z.literal(true) }),
 });
@@ -106,15 +121,15 @@ export const nodeHostInfo = method({
     hostname: z.string(),
     os: z.string(),
     osVersion: z.string(),
-    arch: z.string(),
+    arch: z.string().describe("Triple, such as `x86_64-unknown-linux-gnu`."),
     cpuCount: count,
     memTotalBytes: count,
     memFreeBytes: count,
-    diskTotalBytes: count,
-    diskFreeBytes: count,
+    diskTotalBytes: count.describe("Of the file system that holds `defaultCwd`."),
+    diskFreeBytes: count.describe("As `diskTotalBytes`."),
     uptimeSec: count,
     lemonVersion: z.string(),
-    defaultCwd: z.string(),
-    user: z.string(),
+    defaultCwd: z.string().describe("Where relative paths of requests start."),
+    user: z.string().describe("The account that runs the node and what is started on it."),
   }),
 });

@@ -2,7 +2,7 @@
 import { z } from "zod";
 import { base64Field } from "../base64.ts";
 import { processId } from "../ids.ts";
-import { method } from "../method.ts";
+import { method, settledBy } from "../method.ts";
 import {
   isConsistent,
   PROCESS_BOUNDS,
@@ -17,20 +17,25 @@ const output = base64Field(PROCESS_BOUNDS.outputBytes.max).nullable();
 const receiptFields = {
   processId: z.string(),
   nodeId: z.string(),
-  /** Only an exit that was really observed; 128 + N for a death by signal N. */
-  exitCode: z.int().nullable(),
-  /** Captured bytes; "" is known to be empty, null is not available. */
-  stdoutBase64: output,
-  stderrBase64: output,
-  outputTruncated: z.boolean(),
+  exitCode: z
+    .int()
+    .nullable()
+    .describe("Only an exit that was really observed; 128 + N for a death by signal N."),
+  stdoutBase64: output.describe('Captured bytes; "" is known to be empty, null is not available.'),
+  stderrBase64: output.describe("As `stdoutBase64`."),
+  outputTruncated: z.boolean().describe("Whether output is missing, in part or all of it."),
 };
+const state = z
+  .enum(PROCESS_STATES)
+  .describe("What is known of the run; `outcome_unknown` is final and is never run again.");
+const stateOrAbsence = z
+  .enum([...PROCESS_STATES, "not_found"])
+  .describe("As for `node.process.run`; `not_found` proves that the id was never used.");
 
 const receiptOrAbsence = z
-  .strictObject({ ...receiptFields, state: z.enum([...PROCESS_STATES, "not_found"]) })
+  .strictObject({ ...receiptFields, state: stateOrAbsence })
   .refine(canBeTrue);
-const receipt = z
-  .strictObject({ ...receiptFields, state: z.enum(PROCESS_STATES) })
-  .refine(canBeTrue);
+const receipt = z.strictObject({ ...receiptFields, state }).refine(canBeTrue);
 
 function canBeTrue(
   told: Pick<ProcessReceipt, "state" | "exitCode" | "outputTruncated"> &
@@ -39,11 +44,26 @@ function canBeTrue(
   return isConsistent({ ...told, outputs: [told.stdoutBase64, told.stderrBase64] });
 }
 
+const nodeId = nodeSelector.describe(
+  "The node's durable id alone: a name can pass to another node.",
+);
+
 /** A receipt about anything else answers nothing. */
 const echoes = ["nodeId", "processId"] as const;
 
 /** What the broker and the control plane wait beyond a run's own timeout, in ms. */
 const BROKER_GRACE_MS = 5_000;
+
+export const nodeProcessGet = method({
+  name: "node.process.get",
+  summary: "Reads the receipt of a process id, or its proven absence. Never starts anything.",
+  scopes: ["admin"],
+  effect: "read",
+  unknownParams: "refused",
+  params: z.object({ nodeId, processId }),
+  result: receiptOrAbsence,
+  echoes,
+});
 
 export const nodeProcessRun = method({
   name: "node.process.run",
@@ -52,28 +72,20 @@ export const nodeProcessRun = method({
   effect: "mutation",
   unknownParams: "refused",
   params: z.object({
-    nodeId: nodeSelector,
+    nodeId,
     processId,
     cwd: runFields.cwd,
     argv: runFields.argv,
-    stdinBase64: base64Field(PROCESS_BOUNDS.stdinBytes),
+    stdinBase64: base64Field(PROCESS_BOUNDS.stdinBytes).describe(
+      'All of its standard input; "" is none.',
+    ),
     timeoutMs: runFields.timeoutMs,
     maxOutputBytes: runFields.maxOutputBytes,
   }),
   result: receipt,
   echoes,
+  settledBy: settledBy(nodeProcessGet, "nodeId", "processId"),
   deadlineMs: ({ timeoutMs }) => timeoutMs + BROKER_GRACE_MS,
-});
-
-export const nodeProcessGet = method({
-  name: "node.process.get",
-  summary: "Reads the receipt of a process id, or its proven absence. Never starts anything.",
-  scopes: ["admin"],
-  effect: "read",
-  unknownParams: "refused",
-  params: z.object({ nodeId: nodeSelector, processId }),
-  result: receiptOrAbsence,
-  echoes,
 });
 
 export const nodeProcessCancel = method({
@@ -84,7 +96,8 @@ export const nodeProcessCancel = method({
   // A tombstone and a cancelled run read the same when the call is repeated.
   retrySafe: true,
   unknownParams: "refused",
-  params: z.object({ nodeId: nodeSelector, processId }),
+  params: z.object({ nodeId, processId }),
   result: receipt,
   echoes,
+  settledBy: settledBy(nodeProcessGet, "nodeId", "processId"),
 });

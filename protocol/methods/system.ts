@@ -3,7 +3,12 @@ import { z } from "zod";
 import { method } from "../method.ts";
 
 const count = z.int().nonnegative();
-const summary = z.looseObject({ action: z.string() });
+const timeMs = count.describe("Unix time in ms.");
+const summary = z
+  .looseObject({ action: z.string() })
+  .describe("A digest for people; its members may change.");
+const memory_mb = z.number().describe("Resident memory of the control plane's process, in MiB.");
+const schedulers = count.describe("Processors that it may use.");
 
 export const health = method({
   name: "health",
@@ -14,14 +19,14 @@ export const health = method({
   result: z.object({
     ok: z.literal(true),
     uptime_ms: count,
-    memory_mb: z.number(),
-    schedulers: count,
+    memory_mb,
+    schedulers,
     summary,
   }),
 });
 
 const availability = z.object({ status: z.enum(["available", "unavailable"]) });
-const runCount = count.nullable();
+const runCount = count.nullable().describe("Null is unknown, never zero.");
 
 export const status = method({
   name: "status",
@@ -33,9 +38,9 @@ export const status = method({
     server: z.object({
       version: z.string(),
       uptime_ms: count,
-      memory_mb: z.number(),
-      otp_release: z.null(),
-      schedulers: count,
+      memory_mb,
+      otp_release: z.null().describe("Of old control planes; always null here."),
+      schedulers,
       build: z.object({
         runtimeMode: z.enum(["source-dev", "release-runtime"]),
         channel: z.string().nullable(),
@@ -78,28 +83,34 @@ export interface TreeRow {
   children: TreeRow[];
 }
 
-const treeRow: z.ZodType<TreeRow> = z.object({
-  path: z.string(),
-  kind: z.string(),
-  state: z.enum(["starting", "running", "backing_off", "stopping", "ended"]),
-  restart: z.enum(["permanent", "transient", "temporary"]),
-  mailboxDepth: count,
-  oldestMessageAgeMs: z.number().nullable(),
-  startedAtMs: count.nullable(),
-  restartsInWindow: count,
-  restartsLeft: count.nullable(),
-  lastCrash: z.string().nullable(),
-  get children() {
-    return z.array(treeRow);
-  },
-});
+const treeRow: z.ZodType<TreeRow> = z
+  .object({
+    path: z.string(),
+    kind: z.string(),
+    state: z.enum(["starting", "running", "backing_off", "stopping", "ended"]),
+    restart: z
+      .enum(["permanent", "transient", "temporary"])
+      .describe("Whether it is started again after a crash; `temporary` never is."),
+    mailboxDepth: count.describe("Messages that wait."),
+    oldestMessageAgeMs: z.number().nullable().describe("Null when none waits."),
+    startedAtMs: timeMs.nullable(),
+    restartsInWindow: count,
+    restartsLeft: count
+      .nullable()
+      .describe("Before its supervisor gives up; null where nothing is counted."),
+    lastCrash: z.string().nullable().describe("The classification of the latest crash."),
+    get children() {
+      return z.array(treeRow);
+    },
+  })
+  .meta({ id: "TreeRow", description: "One actor of a live supervision tree." });
 
 const processTree = z.object({
-  /** `controller`, or the node's durable id. */
-  source: z.string(),
+  source: z.string().describe("`controller`, or the node's durable id."),
   name: z.string(),
-  /** Null when the process did not answer; `error` then carries the classification. */
-  tree: treeRow.nullable(),
+  tree: treeRow
+    .nullable()
+    .describe("Null when the process did not answer; `error` then carries the classification."),
   error: z.string().nullable(),
 });
 
@@ -109,8 +120,12 @@ export const supervisionTree = method({
   scopes: ["read"],
   effect: "read",
   params: z.object({
-    /** One node's tree alone; absent: the control plane and every online node. */
-    nodeId: z.string().min(1).max(128).optional(),
+    nodeId: z
+      .string()
+      .min(1)
+      .max(128)
+      .optional()
+      .describe("One node's tree alone; absent: the control plane's and every online node's."),
   }),
-  result: z.object({ generatedAtMs: count, trees: z.array(processTree) }),
+  result: z.object({ generatedAtMs: timeMs, trees: z.array(processTree) }),
 });

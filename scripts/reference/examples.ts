@@ -1,0 +1,378 @@
+/** Owns one example of every method and event; a test holds each to its declaration. */
+import type { AnyEventName, PayloadOf } from "../../protocol/events.ts";
+import type { InputOf, MethodName, ResultOf } from "../../protocol/methods.ts";
+import { LEMON_VERSION } from "../../protocol/version.ts";
+
+type Examples = {
+  readonly [M in MethodName]: { readonly params: InputOf<M>; readonly result: ResultOf<M> };
+};
+
+const nodeId = "85ccdaa0-ff5f-4e1d-b2aa-9449409bc2d5";
+const nodeName = "worker-1";
+const pairingId = "6f0d6f0e-4f5e-4a55-9a43-0d7a3a9b6b1c";
+const invokeId = "3b7e6f0a-2f63-4f0e-9f0e-1a7d5a0b9c11";
+const processId = "backup:2026-12-01";
+const atMs = 1_796_058_000_000;
+const capabilities = { "node.process.run": { version: 1 }, "node.host.info": { version: 1 } };
+
+const node = {
+  nodeId,
+  name: nodeName,
+  type: "machine",
+  capabilities,
+  status: "online",
+  pairedAtMs: atMs - 86_400_000,
+  lastSeenMs: atMs,
+} as const;
+
+const receipt = {
+  processId,
+  nodeId,
+  state: "completed",
+  exitCode: 0,
+  stdoutBase64: "Y29waWVkCg==",
+  stderrBase64: "",
+  outputTruncated: false,
+} as const;
+
+const presence = {
+  connections: [
+    {
+      conn_id: "0d9c6a53-9d0c-4a0f-8c43-5a1f3a5f0f7e",
+      role: "operator",
+      client_id: "my-backend",
+      connected_at: atMs,
+    },
+  ],
+  count: 1,
+};
+
+const EXAMPLES: Examples = {
+  "connect.challenge": {
+    params: { challenge: "Q2hhbGxlbmdlIG9mIGFuIGFwcHJvdmFs" },
+    result: {
+      verified: true,
+      identity: { type: "node", nodeId, nodeName },
+      token: "U2Vzc2lvbiB0b2tlbiBvZiBhIG5vZGU",
+      summary: { verified: true },
+    },
+  },
+  "events.ingest": {
+    params: { eventType: "custom_deploy", payload: { stage: "done" }, target: "run:r-17" },
+    result: {
+      ingested: true,
+      eventType: "custom_deploy",
+      target: "run:r-17",
+      timestampMs: atMs,
+      summary: { event: "custom" },
+    },
+  },
+  "events.subscribe": {
+    params: { topics: ["nodes"], runId: "r-17" },
+    result: {
+      subscribed: true,
+      topics: ["nodes", "run:r-17"],
+      runId: "r-17",
+      summary: { subscriptionCount: 2 },
+    },
+  },
+  "events.subscriptions.list": {
+    params: {},
+    result: {
+      subscriptions: ["nodes", "run:r-17"],
+      runSubscriptions: ["r-17"],
+      count: 2,
+      summary: { subscriptionCount: 2 },
+    },
+  },
+  "events.unsubscribe": {
+    params: { topics: ["nodes"] },
+    result: {
+      unsubscribed: true,
+      topics: ["nodes"],
+      runId: null,
+      summary: { subscriptionCount: 1 },
+    },
+  },
+  health: {
+    params: {},
+    result: {
+      ok: true,
+      uptime_ms: 61_000,
+      memory_mb: 118.2,
+      schedulers: 2,
+      summary: { action: "health" },
+    },
+  },
+  "node.describe": {
+    params: { nodeId: nodeName },
+    result: {
+      ...node,
+      metadata: {
+        generation: 3,
+        lemonVersion: LEMON_VERSION,
+        receipts: { retained: 12, limit: 1_000 },
+        receiptStore: "ready",
+      },
+      summary: { online: true },
+    },
+  },
+  "node.host.info": {
+    params: { nodeId },
+    result: {
+      hostname: nodeName,
+      os: "linux",
+      osVersion: "6.12.0",
+      arch: "x86_64-unknown-linux-gnu",
+      cpuCount: 8,
+      memTotalBytes: 16_777_216_000,
+      memFreeBytes: 9_663_676_416,
+      diskTotalBytes: 107_374_182_400,
+      diskFreeBytes: 53_687_091_200,
+      uptimeSec: 86_400,
+      lemonVersion: LEMON_VERSION,
+      defaultCwd: "/srv/project",
+      user: "lemon",
+    },
+  },
+  "node.link.open": {
+    params: {
+      linkKey: `U${"A".repeat(55)}`,
+      sealKey: `X${"A".repeat(55)}`,
+      serverName: "worker-1-7f3a",
+      lemonVersion: LEMON_VERSION,
+      capabilities,
+      storeId: "b1946ac92492d234",
+      storeSequence: 41,
+    },
+    result: {
+      nodeId,
+      nodeName,
+      nodeKey: `A${"A".repeat(55)}`,
+      generation: 4,
+      linkJwt: "eyJ0eXAiOiJKV1QifQ…",
+      linkLifetimeMs: 3_600_000,
+      leafPath: "/",
+      leafUrl: null,
+      sessionToken: "VGhlIG5leHQgc2Vzc2lvbiB0b2tlbg",
+      sessionTokenExpiresAtMs: atMs + 604_800_000,
+      registeredStoreId: "b1946ac92492d234",
+      registeredStoreSequence: 41,
+    },
+  },
+  "node.list": { params: {}, result: { nodes: [node], summary: { nodeCount: 1 } } },
+  "node.pair.approve": {
+    params: { pairingId },
+    result: {
+      nodeId,
+      token: "UmVjb3ZlcnkgdG9rZW4gb2YgYSBub2Rl",
+      challengeToken: "Q2hhbGxlbmdlIG9mIGFuIGFwcHJvdmFs",
+      approved: true,
+      summary: { approved: true },
+    },
+  },
+  "node.pair.list": {
+    params: {},
+    result: {
+      requests: [
+        {
+          pairingId,
+          code: "493018",
+          nodeType: "machine",
+          nodeName,
+          capabilities,
+          expiresAtMs: atMs + 300_000,
+          createdAtMs: atMs,
+        },
+      ],
+      summary: { requestCount: 1 },
+    },
+  },
+  "node.pair.reject": {
+    params: { pairingId },
+    result: { pairingId, rejected: true, summary: { rejected: true } },
+  },
+  "node.pair.request": {
+    params: { nodeType: "machine", nodeName, capabilities },
+    result: {
+      pairingId,
+      code: "493018",
+      expiresAtMs: atMs + 300_000,
+      summary: { expiresAtMs: atMs + 300_000 },
+    },
+  },
+  "node.pair.verify": {
+    params: { code: "493018" },
+    result: { valid: true, status: "pending", pairingId, summary: { status: "pending" } },
+  },
+  "node.process.cancel": {
+    params: { nodeId, processId },
+    result: {
+      ...receipt,
+      state: "cancelled",
+      exitCode: 137,
+    },
+  },
+  "node.process.get": { params: { nodeId, processId }, result: receipt },
+  "node.process.run": {
+    params: {
+      nodeId,
+      processId,
+      cwd: ".",
+      argv: ["/srv/project/backup", "--full"],
+      stdinBase64: "",
+      timeoutMs: 600_000,
+      maxOutputBytes: 1_048_576,
+    },
+    result: receipt,
+  },
+  "node.remove": { params: { nodeId }, result: { nodeId, removed: true } },
+  "node.rename": {
+    params: { nodeId, name: "worker-2" },
+    result: { nodeId, name: "worker-2", renamed: true, summary: { renamed: true } },
+  },
+  "node.revoke": { params: { nodeId }, result: { nodeId, revoked: true } },
+  status: {
+    params: {},
+    result: {
+      server: {
+        version: LEMON_VERSION,
+        uptime_ms: 61_000,
+        memory_mb: 118.2,
+        otp_release: null,
+        schedulers: 2,
+        build: { runtimeMode: "release-runtime", channel: null, commit: null },
+      },
+      connections: { active: 2, operators: 1, nodes: 1, devices: 0 },
+      runs: { active: null, queued: null, completed_today: null, failed_today: null },
+      channels: { configured: [], connected: [], details: [] },
+      skills: { installed: 0, enabled: 0 },
+      subsystems: { runs: { status: "unavailable" } },
+      summary: { action: "status" },
+    },
+  },
+  "supervision.tree": {
+    params: {},
+    result: {
+      generatedAtMs: atMs,
+      trees: [
+        {
+          source: "controller",
+          name: "controller",
+          tree: {
+            path: "/controller",
+            kind: "supervisor",
+            state: "running",
+            restart: "permanent",
+            mailboxDepth: 0,
+            oldestMessageAgeMs: null,
+            startedAtMs: atMs - 61_000,
+            restartsInWindow: 0,
+            restartsLeft: 3,
+            lastCrash: null,
+            children: [],
+          },
+          error: null,
+        },
+        { source: nodeId, name: nodeName, tree: null, error: "node_offline" },
+      ],
+    },
+  },
+  "system-presence": {
+    params: {},
+    result: { ...presence, summary: { connectionCount: 1 } },
+  },
+};
+
+export interface Example {
+  readonly params: Readonly<Record<string, unknown>>;
+  readonly result: unknown;
+}
+
+const BY_NAME: ReadonlyMap<string, Example> = new Map(Object.entries(EXAMPLES));
+
+export function exampleOf(method: string): Example {
+  const example = BY_NAME.get(method);
+  if (example === undefined) throw new Error(`there is no example of ${method}`);
+  return example;
+}
+
+const PAYLOADS: { readonly [E in AnyEventName]: PayloadOf<E> } = {
+  presence,
+  tick: { timestampMs: atMs },
+  shutdown: { reason: "stopping" },
+  health: { ok: false, hub: "lost" },
+  heartbeat: { agentId: "a-1", status: "ok", timestampMs: atMs },
+  metrics: { payload: { queued: 3 }, timestampMs: atMs },
+  log: { level: "info", message: "deployed", timestampMs: atMs, sessionKey: "s-1" },
+  "node.pair.requested": {
+    pairingId,
+    code: "493018",
+    nodeType: "machine",
+    nodeName,
+    expiresAtMs: atMs + 300_000,
+  },
+  "node.pair.resolved": { pairingId, nodeId, approved: true, rejected: false },
+  "node.invoke.request": {
+    invokeId,
+    nodeId,
+    nodeName,
+    method: "browser.navigate",
+    args: { url: "https://example.org" },
+    timeoutMs: 30_000,
+  },
+  "node.invoke.completed": {
+    invokeId,
+    nodeId,
+    ok: true,
+    result: { title: "Example Domain" },
+    error: null,
+  },
+  "node.invoke.cancel": { invokeId, nodeId, reason: "timeout" },
+  custom: {
+    type: "custom_deploy",
+    payload: { stage: "done" },
+    timestampMs: atMs,
+    runId: "r-17",
+  },
+};
+
+/** One whole frame of each event. */
+export function eventExample(event: AnyEventName) {
+  return {
+    type: "event",
+    event,
+    seq: 7,
+    payload: PAYLOADS[event],
+    stateVersion: { presence: 4, health: 0, cron: 0 },
+  } as const;
+}
+
+/** The frames of a handshake. */
+export const CONNECT_EXAMPLE = {
+  type: "req",
+  id: "1",
+  method: "connect",
+  params: { client: { id: "my-backend" }, auth: { token: "T3BlcmF0b3IgdG9rZW4" } },
+} as const;
+
+export const HELLO_EXAMPLE = {
+  type: "hello-ok",
+  protocol: 1,
+  server: { version: LEMON_VERSION, commit: null, host: "controller", connId: "0d9c6a53" },
+  features: { methods: ["health", "node.list"], events: ["presence", "tick"] },
+  snapshot: { presence: {}, health: { ok: true } },
+  policy: { maxPayload: 4_194_304, maxBufferedBytes: 8_388_608, tickIntervalMs: 15_000 },
+  auth: { role: "operator", scopes: ["admin", "read"], clientId: "my-backend" },
+} as const;
+
+export const ERROR_EXAMPLE = {
+  type: "res",
+  id: "7",
+  ok: false,
+  error: {
+    code: "CONFLICT",
+    message: "The process id is spent on another intent",
+    details: { code: "process_id_conflict", retrySafe: false, mutationMayHaveApplied: false },
+  },
+} as const;
