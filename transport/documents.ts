@@ -163,13 +163,13 @@ class Bucket<T> implements Documents<T> {
   }
 
   async list(): Promise<Document<T>[]> {
-    const subjects = await this.#everySubject();
+    const keys = await this.#everyKey();
+    // One that we could not have written: somebody else writes here, and nothing is known of the rest.
+    if (!keys.every((key) => KEY.test(key))) throw new LemonError("document_store_damaged");
     const found: Document<T>[] = [];
-    for (let at = 0; at < subjects.length; at += READS_IN_FLIGHT) {
-      const part = subjects.slice(at, at + READS_IN_FLIGHT);
-      const documents = await Promise.all(
-        part.map((subject) => this.get(subject.slice(this.#at.subjects.length))),
-      );
+    for (let at = 0; at < keys.length; at += READS_IN_FLIGHT) {
+      const part = keys.slice(at, at + READS_IN_FLIGHT);
+      const documents = await Promise.all(part.map((key) => this.get(key)));
       for (const document of documents) if (document !== null) found.push(document);
     }
     return found;
@@ -244,12 +244,14 @@ class Bucket<T> implements Documents<T> {
     }
   }
 
-  async #everySubject(): Promise<string[]> {
+  async #everyKey(): Promise<string[]> {
     const { watch, manager, stream, subjects } = this.#at;
     const filter = { subjects_filter: `${subjects}>` };
     try {
       const { state } = await watch.over(() => manager.streams.info(stream, filter));
-      return Object.keys(state.subjects ?? {}).sort();
+      return Object.keys(state.subjects ?? {})
+        .map((subject) => subject.slice(subjects.length))
+        .sort();
     } catch (error) {
       throw unanswered(error);
     }

@@ -256,6 +256,14 @@ describe("documents", () => {
     expect(await documents.get("a")).to.not.equal(null);
   });
 
+  it("refuses to list beside a key that it could not have written", async () => {
+    const bucket = freshBucket();
+    const documents = await open(bucket);
+    await documents.create("a", { name: "x", count: 1 });
+    await jetstream(connection).publish(`$KV.${bucket}.a.b`, '{"name":"x","count":1}');
+    expect((await refusalOf(() => documents.list())).code).to.equal("document_store_damaged");
+  });
+
   it("takes a marker of another KV client for the absence it means", async () => {
     const bucket = freshBucket();
     const documents = await open(bucket);

@@ -20,10 +20,11 @@ import { signingKey } from "./signing-key.ts";
 
 /** Credentials are about 1 KiB, a seed is 58 bytes. */
 const LARGEST_BYTES = 65_536;
+/** A line of dashes is looked at once, from its first. */
 const USER_JWT =
-  /-{3,}BEGIN NATS USER JWT-{3,}\s+([\w-]+\.[\w-]+\.[\w-]+)\s+-{3,}END NATS USER JWT-{3,}/;
+  /(?<!-)-{3,}BEGIN NATS USER JWT-{3,}\s+([\w-]+\.[\w-]+\.[\w-]+)\s+-{3,}END NATS USER JWT-{3,}/;
 const USER_SEED =
-  /-{3,}BEGIN USER NKEY SEED-{3,}\s+(SU[A-Z2-7]{56})\s+-{3,}END USER NKEY SEED-{3,}/;
+  /(?<!-)-{3,}BEGIN USER NKEY SEED-{3,}\s+(SU[A-Z2-7]{56})\s+-{3,}END USER NKEY SEED-{3,}/;
 const OPERATOR_SEED = /(?:^|\s)(SO[A-Z2-7]{56})(?:\s|$)/;
 
 const userClaims = z.object({

@@ -185,7 +185,10 @@ class Hub implements HubLink {
     // Revoking is recorded before the hub is asked, so it holds even when the hub does not answer now.
     void this.#accounts
       .revoke(account, [userKey])
-      .catch(() => undefined)
+      .catch((failure: unknown) => {
+        const code = failure instanceof LemonError ? failure.code : "internal_error";
+        this.#options.log.warn({ account, code }, "the hub has not cut them yet");
+      })
       .then(() => {
         if (!this.#stopped) this.#options.onEvent(event);
       });
