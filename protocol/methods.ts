@@ -17,6 +17,7 @@ import {
   eventsUnsubscribe,
   systemPresence,
 } from "./methods/events.ts";
+import { nodeInvoke, nodeInvokeResult } from "./methods/invoke.ts";
 import {
   nodeDescribe,
   nodeHostInfo,
@@ -37,6 +38,8 @@ const DECLARED = [
   health,
   nodeDescribe,
   nodeHostInfo,
+  nodeInvoke,
+  nodeInvokeResult,
   nodeLinkOpen,
   nodeList,
   nodePairApprove,

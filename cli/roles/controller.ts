@@ -6,6 +6,7 @@
  *     nats-server     the hub, unless it is somebody else's; first started, last stopped
  *     announcer       tick and presence
  *     nodes           the fleet
+ *     invocations     one actor for each that waits for its node
  *     sessions        one actor a `/ws` connection
  *     node            what the node in this process runs (`lemon up`)
  *
@@ -17,6 +18,7 @@ import type { NatsConnection } from "@nats-io/transport-node";
 import { systemMethods } from "../../actors/control-plane/system-methods.ts";
 import type { Broadcast } from "../../actors/events/broadcast.ts";
 import { openEvents } from "../../actors/events/events.ts";
+import { openInvocations } from "../../actors/invocation/invocations.ts";
 import { NODE_DOCUMENTS, type Nodes, openNodes } from "../../actors/node/nodes.ts";
 import { authenticator, loopbackOptIn } from "../../actors/session/authenticate.ts";
 import { loadOperatorToken } from "../../actors/session/operator-token.ts";
@@ -117,11 +119,18 @@ export async function startController(
   });
   nodes = fleet;
 
+  const invocations = await openInvocations({
+    parent: system.root,
+    socketOf: (selector) => fleet.socketOf(selector),
+    broadcast,
+  });
+
   const sessions = await startSessions({
     parent: system.root,
     handlers: {
       ...fleet.methods,
       ...events.methods,
+      ...invocations.methods,
       ...systemMethods({
         build: { version: LEMON_VERSION, runtimeMode, channel: null, commit: null },
         clock,
@@ -177,6 +186,7 @@ export async function startController(
     },
     async closeGateway() {
       broadcast.publish("shutdown", { reason: "stopping" });
+      await invocations.stop();
       await sessions.stop();
       proxy?.close();
       await http.close();

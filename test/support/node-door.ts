@@ -4,6 +4,7 @@
  */
 import { once } from "node:events";
 import type { ClientOptions } from "ws";
+import { type Invocations, openInvocations } from "../../actors/invocation/invocations.ts";
 import { SOCKET_PING_EVERY_MS } from "../../actors/node/sockets.ts";
 import type { NodeId } from "../../protocol/ids.ts";
 import type { InputOf } from "../../protocol/methods.ts";
@@ -22,10 +23,12 @@ export interface DoorNode {
 export class NodeDoor {
   readonly room: NodesRoom;
   readonly gateway: TestGateway;
+  readonly invocations: Invocations;
 
-  private constructor(room: NodesRoom, gateway: TestGateway) {
+  private constructor(room: NodesRoom, gateway: TestGateway, invocations: Invocations) {
     this.room = room;
     this.gateway = gateway;
+    this.invocations = invocations;
   }
 
   static async open(): Promise<NodeDoor> {
@@ -34,14 +37,21 @@ export class NodeDoor {
       endSessions: (nodeId, olderThan, close) => gateway?.roster.endNode(nodeId, olderThan, close),
       publish: ({ event, payload }) => gateway?.broadcast.publish(event, payload),
     });
+    const invocations = await openInvocations({
+      parent: room.system.root,
+      socketOf: (selector) => room.nodes.socketOf(selector),
+      broadcast: {
+        tell: (to, event, payload) => gateway?.broadcast.tell(to, event, payload) ?? false,
+      },
+    });
     gateway = await testGateway({
       clock: room.clock,
       announces: true,
-      handlers: room.nodes.methods,
+      handlers: { ...room.nodes.methods, ...invocations.methods },
       sessionTokens: room.nodes.sessionTokens,
       onNode: room.nodes.arrived,
     });
-    return new NodeDoor(room, gateway);
+    return new NodeDoor(room, gateway, invocations);
   }
 
   get clock() {

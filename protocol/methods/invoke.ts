@@ -1,0 +1,54 @@
+/**
+ * Declares raw work on nodes that are connected to `/ws` themselves (control-plane-wire.md 3.2 and 7.3): what a
+ * client asks of such a node, what the node answers, what it tells of itself.
+ */
+import { z } from "zod";
+import { method } from "../method.ts";
+import { nodeSelector } from "./nodes.ts";
+
+const summary = z.looseObject({});
+/** Made by the controller (a UUID). */
+const invokeId = z.string().min(1, "must not be empty").max(128, "must be at most 128 characters");
+const json = z.unknown();
+
+/** In ms; the longest is that of an agent's run (control-plane-wire.md 5.4). */
+const INVOKE_TIMEOUT_MS = { min: 1, max: 1_800_000 } as const;
+const TIMEOUT_BOUND = `must be ${INVOKE_TIMEOUT_MS.min} to ${INVOKE_TIMEOUT_MS.max}`;
+
+export const nodeInvoke = method({
+  name: "node.invoke",
+  summary:
+    "Has a connected node do something; the outcome comes as the event node.invoke.completed.",
+  scopes: ["write"],
+  effect: "mutation",
+  params: z.object({
+    nodeId: nodeSelector,
+    /** The node's own method; none that this control plane serves itself. */
+    method: z
+      .string()
+      .regex(/^[\x21-\x7e]{1,128}$/, "must be 1 to 128 printable characters without spaces"),
+    args: z.record(z.string(), json).optional(),
+    timeoutMs: z
+      .int()
+      .min(INVOKE_TIMEOUT_MS.min, TIMEOUT_BOUND)
+      .max(INVOKE_TIMEOUT_MS.max, TIMEOUT_BOUND)
+      .optional(),
+  }),
+  result: z.object({
+    invokeId: z.string(),
+    nodeId: z.string(),
+    method: z.string(),
+    status: z.literal("pending"),
+    summary,
+  }),
+});
+
+export const nodeInvokeResult = method({
+  name: "node.invoke.result",
+  summary: "A node's answer to node.invoke.request, over the connection that was asked.",
+  scopes: ["invoke"],
+  role: "node",
+  effect: "mutation",
+  params: z.object({ invokeId, result: json.optional(), error: json.optional() }),
+  result: z.object({ invokeId: z.string(), received: z.literal(true), summary }),
+});
