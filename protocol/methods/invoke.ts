@@ -23,16 +23,20 @@ export const nodeInvoke = method({
   effect: "mutation",
   params: z.object({
     nodeId: nodeSelector,
-    /** The node's own method; none that this control plane serves itself. */
     method: z
       .string()
-      .regex(/^[\x21-\x7e]{1,128}$/, "must be 1 to 128 printable characters without spaces"),
-    args: z.record(z.string(), json).optional(),
+      .regex(/^[\x21-\x7e]{1,128}$/, "must be 1 to 128 printable characters without spaces")
+      .describe("The node's own; none that the control plane serves itself."),
+    args: z
+      .record(z.string(), json)
+      .optional()
+      .describe("At most 1 MiB of JSON; `{}` when absent."),
     timeoutMs: z
       .int()
       .min(INVOKE_TIMEOUT_MS.min, TIMEOUT_BOUND)
       .max(INVOKE_TIMEOUT_MS.max, TIMEOUT_BOUND)
-      .optional(),
+      .optional()
+      .describe("30,000 when absent."),
   }),
   result: z.object({
     invokeId: z.string(),
@@ -49,6 +53,10 @@ export const nodeInvokeResult = method({
   scopes: ["invoke"],
   role: "node",
   effect: "mutation",
-  params: z.object({ invokeId, result: json.optional(), error: json.optional() }),
+  params: z.object({
+    invokeId,
+    result: json.optional().describe("At most 1 MiB of JSON."),
+    error: json.optional().describe("The same; with one, the invocation has failed."),
+  }),
   result: z.object({ invokeId: z.string(), received: z.literal(true), summary }),
 });

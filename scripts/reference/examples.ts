@@ -135,6 +135,20 @@ const EXAMPLES: Examples = {
       user: "lemon",
     },
   },
+  "node.invoke": {
+    params: { nodeId, method: "browser.navigate", args: { url: "https://example.org" } },
+    result: {
+      invokeId,
+      nodeId,
+      method: "browser.navigate",
+      status: "pending",
+      summary: { status: "pending" },
+    },
+  },
+  "node.invoke.result": {
+    params: { invokeId, result: { title: "Example Domain" } },
+    result: { invokeId, received: true, summary: { status: "completed" } },
+  },
   "node.link.open": {
     params: {
       linkKey: `U${"A".repeat(55)}`,

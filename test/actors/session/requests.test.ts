@@ -577,6 +577,8 @@ const PARAMS: Readonly<Record<string, object>> = {
   "connect.challenge": { challenge: "c" },
   "node.describe": { nodeId: "n" },
   "node.host.info": { nodeId: "n" },
+  "node.invoke": { nodeId: "n", method: "m" },
+  "node.invoke.result": { invokeId: "i" },
   "node.link.open": {
     linkKey: `U${"A".repeat(55)}`,
     sealKey: `X${"A".repeat(55)}`,
