@@ -25,6 +25,7 @@ type Join = Parameters<typeof enrol>[0]["join"];
 describe("a machine that becomes a node", () => {
   let folder: TempFolder;
   let peer: FakeControlPlane;
+  let url: string;
   /** Tokens that the controller takes. */
   let good: Set<string>;
 
@@ -41,6 +42,7 @@ describe("a machine that becomes a node", () => {
   async function begin(role: "operator" | "node"): Promise<void> {
     good = new Set([OPERATOR, "stored-token", "given-token"]);
     peer = await FakeControlPlane.start({ role, ...(role === "node" ? { clientId: OWN } : {}) });
+    url = peer.url;
     peer
       .onConnect(({ token }) => {
         if (!good.has(token ?? ""))
@@ -78,7 +80,7 @@ describe("a machine that becomes a node", () => {
         cwd: folder.path,
         allowedRoots: [],
         name: "worker",
-        controller: peer.url,
+        controller: url,
         operatorToken: null,
         token: null,
         pair: false,
@@ -99,14 +101,14 @@ describe("a machine that becomes a node", () => {
       nodeName: "its-name",
       token: "stored-token",
       nodeId: OWN,
-      controller: peer.url,
+      controller: url,
       recoveryToken: "stored-recovery",
       storedAtMs: 1,
       ...changes,
     });
 
   const stored = (nodeId: string | null = null) =>
-    findEnrolment(folder.path, { localName: "worker", controller: peer.url, nodeId });
+    findEnrolment(folder.path, { localName: "worker", controller: url, nodeId });
   const asked = () => peer.requests.map(({ method }) => method);
   const pairedWith = () => peer.requests[0]?.params;
   const PAIRING = ["node.pair.request", "node.pair.approve", "connect.challenge"];
@@ -148,9 +150,8 @@ describe("a machine that becomes a node", () => {
 
   it("keeps its session while the controller can not be reached", async () => {
     await store();
-    const { url } = peer;
     await peer.stop();
-    const session = await become({ operatorToken: OPERATOR, controller: url });
+    const session = await become({ operatorToken: OPERATOR });
     await begin("operator");
     expect(session.token).to.equal("stored-token");
   });
