@@ -66,11 +66,12 @@ export interface EventSpec<Payload extends z.ZodType = z.ZodType> {
 }
 
 const timeMs = z.int().nonnegative().describe("Unix time in ms.");
-/** What another client sent with `events.ingest` says where it was sent to. */
+/** What another client sent with `events.ingest` says where it was sent to; what a node sent, which node. */
 const ingested = {
   timestampMs: timeMs,
   runId: z.string().optional().describe("The run it was sent to."),
   sessionKey: z.string().optional().describe("The session it was sent to."),
+  nodeId: z.string().optional().describe("The node that told it of itself."),
 };
 
 function event<Payload extends z.ZodType>(
@@ -119,7 +120,7 @@ export const EVENT_SPECS = {
   ),
   heartbeat: event(
     ["system"],
-    "Another client sent it with `events.ingest`.",
+    "Another client sent it with `events.ingest`, or a node with `node.event`.",
     z.object({
       agentId: z.string().nullable(),
       status: z.string().nullable(),
@@ -129,12 +130,12 @@ export const EVENT_SPECS = {
   ),
   metrics: event(
     ["system"],
-    "Another client sent it with `events.ingest`.",
+    "Another client sent it with `events.ingest`, or a node with `node.event`.",
     z.object({ payload: z.record(z.string(), z.unknown()), ...ingested }),
   ),
   log: event(
     ["system"],
-    "Another client sent it with `events.ingest`.",
+    "Another client sent it with `events.ingest`, or a node with `node.event`.",
     z.object({
       level: z.string().describe("`info` when none was sent."),
       message: z.string().max(500).describe("Cut after 500 characters."),
@@ -192,9 +193,11 @@ export const EVENT_SPECS = {
   ),
   custom: event(
     ["system"],
-    "Another client sent it with `events.ingest`.",
+    "Another client sent it with `events.ingest`, or a node with `node.event`.",
     z.object({
-      type: z.string().describe("`custom`, or `custom_<name>`."),
+      type: z
+        .string()
+        .describe("`custom` or `custom_<name>`; from a node also `status`, `error` and the like."),
       payload: z.record(z.string(), z.unknown()),
       ...ingested,
     }),

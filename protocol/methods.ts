@@ -17,7 +17,7 @@ import {
   eventsUnsubscribe,
   systemPresence,
 } from "./methods/events.ts";
-import { nodeInvoke, nodeInvokeResult } from "./methods/invoke.ts";
+import { nodeEvent, nodeInvoke, nodeInvokeResult } from "./methods/invoke.ts";
 import {
   nodeDescribe,
   nodeHostInfo,
@@ -37,6 +37,7 @@ const DECLARED = [
   eventsUnsubscribe,
   health,
   nodeDescribe,
+  nodeEvent,
   nodeHostInfo,
   nodeInvoke,
   nodeInvokeResult,

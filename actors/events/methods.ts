@@ -1,12 +1,13 @@
 /** Owns the methods about events: what a connection hears, what it tells the others, who they are. */
 import type { Clock } from "../../host/clock.ts";
 import { LemonError } from "../../protocol/errors.ts";
-import { type EventName, type EventPayload, isTopic, type Topic } from "../../protocol/events.ts";
+import { type EventPayload, isTopic, type Topic } from "../../protocol/events.ts";
 import type { MethodHandlers } from "../session/handler.ts";
 import type { Roster } from "../session/roster.ts";
 import { presenceOf } from "./announcer.ts";
 import type { Broadcast } from "./broadcast.ts";
 import type { Subscription } from "./subscription.ts";
+import { refuseOversized, told } from "./told.ts";
 
 export type EventMethod =
   | "events.subscribe"
@@ -21,11 +22,8 @@ export interface EventMethodsOptions {
   readonly clock: Clock;
 }
 
-/** Every connection gets a copy of what is ingested, so it is bounded well below a frame. */
-export const INGEST_MAX_BYTES = 65_536;
 /** Rows of `system-presence`. */
 const PRESENCE_ROWS = 1_000;
-const LOG_MESSAGE_MAX_LENGTH = 500;
 
 export function eventMethods(options: EventMethodsOptions): MethodHandlers<EventMethod> {
   const { broadcast, roster, clock } = options;
@@ -64,9 +62,7 @@ export function eventMethods(options: EventMethodsOptions): MethodHandlers<Event
 
     "events.ingest"({ eventType, payload = {}, target = "system" }) {
       if (target === "all" || !isTopic(target)) throw refusal([target]);
-      if (Buffer.byteLength(JSON.stringify(payload), "utf8") > INGEST_MAX_BYTES) {
-        throw new LemonError("too_large");
-      }
+      refuseOversized(payload);
       const timestampMs = clock.nowMs();
       const [event, body] = told(eventType, payload);
       broadcast.publish(event, { ...body, timestampMs, ...addressOf(target) }, [target]);
@@ -109,32 +105,6 @@ function summaryOf(subscription: Subscription) {
   return { subscriptionCount: subscription.topics.length };
 }
 
-/** What an ingested event is told as (control-plane-wire.md 3.10). */
-function told(eventType: string, payload: EventPayload): [EventName, EventPayload] {
-  switch (eventType) {
-    case "heartbeat": {
-      const { agentId, status, response } = payload;
-      return [
-        "heartbeat",
-        {
-          agentId: textOf(agentId),
-          status: textOf(status),
-          ...(response === undefined ? {} : { response }),
-        },
-      ];
-    }
-    case "metrics":
-      return ["metrics", { payload }];
-    case "log": {
-      const message = textOf(payload["message"]) ?? "";
-      const level = textOf(payload["level"]) ?? "info";
-      return ["log", { level, message: message.slice(0, LOG_MESSAGE_MAX_LENGTH) }];
-    }
-    default:
-      return ["custom", { type: eventType, payload }];
-  }
-}
-
 /** The run or session that a target names, as a member of the payload. */
 function addressOf(target: Topic): EventPayload {
   const runId = idIn(target, "run:");
@@ -145,8 +115,4 @@ function addressOf(target: Topic): EventPayload {
 
 function idIn(topic: Topic, kind: "run:" | "session:"): string | null {
   return topic.startsWith(kind) ? topic.slice(kind.length) : null;
-}
-
-function textOf(value: unknown): string | null {
-  return typeof value === "string" ? value : null;
 }

@@ -19,6 +19,7 @@ import type { SessionTokens } from "../session/authenticate.ts";
 import type { MethodHandlers, OnNode } from "../session/handler.ts";
 import { Directory } from "./directory.ts";
 import { type EnrolmentMethod, enrolmentMethods } from "./enrolment-methods.ts";
+import { type NodeEventMethod, nodeEventMethods } from "./event-methods.ts";
 import { Fleet } from "./fleet.ts";
 import { type FleetMethod, fleetMethods } from "./fleet-methods.ts";
 import type { LinkAccounts, LinkCalls, LinkEvent } from "./link.ts";
@@ -61,7 +62,7 @@ export interface NodesOptions {
   readonly secrets?: Secrets;
 }
 
-type NodeMethod = FleetMethod | ProcessMethod | EnrolmentMethod;
+type NodeMethod = NodeEventMethod | FleetMethod | ProcessMethod | EnrolmentMethod;
 
 export interface Nodes {
   readonly methods: MethodHandlers<NodeMethod>;
@@ -152,6 +153,7 @@ export async function openNodes(options: NodesOptions): Promise<Nodes> {
     methods: {
       ...fleetMethods({ fleet, directory, registry }),
       ...processMethods({ fleet, directory }),
+      ...nodeEventMethods({ sockets, clock, publish }),
       ...enrolmentMethods({
         fleet,
         directory,

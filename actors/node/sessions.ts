@@ -1,4 +1,5 @@
 /** Owns the words between this room and whoever holds the `/ws` connections of nodes. */
+import type { EventPayload } from "../../protocol/events.ts";
 import type { NodeId } from "../../protocol/ids.ts";
 
 /**
@@ -11,7 +12,7 @@ export type EndSessions = (
   close: { readonly code: number; readonly reason: string },
 ) => void;
 
-/** Told to operators' connections; carries no secret but the code that a human compares. */
+/** Told to whoever hears `nodes`; carries no secret of ours but the code that a human compares. */
 export type NodeEvent =
   | {
       readonly event: "node.pair.requested";
@@ -31,4 +32,9 @@ export type NodeEvent =
         readonly approved: boolean;
         readonly rejected: boolean;
       };
+    }
+  /** What a node tells of itself. */
+  | {
+      readonly event: "heartbeat" | "metrics" | "log" | "custom";
+      readonly payload: EventPayload;
     };

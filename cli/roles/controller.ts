@@ -113,7 +113,7 @@ export async function startController(
     clock,
     log,
     endSessions: (nodeId, olderThan, close) => roster.endNode(nodeId, olderThan, close),
-    publish: ({ event, payload }) => broadcast.publish(event, payload),
+    publish: ({ event, payload }) => broadcast.publish(event, payload, ["nodes"]),
     leafUrl: hub.leafUrl,
     joinsRefused: hub.joinsRefused,
   });

@@ -60,3 +60,34 @@ export const nodeInvokeResult = method({
   }),
   result: z.object({ invokeId: z.string(), received: z.literal(true), summary }),
 });
+
+/** What a node may tell of itself (control-plane-wire.md 3.2). */
+const NODE_EVENT_TYPES = [
+  "status",
+  "heartbeat",
+  "error",
+  "connected",
+  "disconnected",
+  "invoke_completed",
+  "invoke_failed",
+  "capability_changed",
+  "metrics",
+  "log",
+  "custom",
+] as const;
+const NODE_EVENT = new RegExp(`^(?:${NODE_EVENT_TYPES.join("|")}|custom_[A-Za-z0-9_.-]{1,64})$`);
+
+export const nodeEvent = method({
+  name: "node.event",
+  summary: "Tells all connections that hear `nodes` something about the node.",
+  scopes: ["event"],
+  role: "node",
+  effect: "mutation",
+  params: z.object({
+    eventType: z
+      .string()
+      .regex(NODE_EVENT, `must be ${NODE_EVENT_TYPES.join(", ")} or custom_<name>`),
+    payload: z.record(z.string(), json).optional().describe("At most 64 KiB of JSON."),
+  }),
+  result: z.object({ eventType: z.string(), broadcast: z.literal(true), summary }),
+});

@@ -117,6 +117,10 @@ const EXAMPLES: Examples = {
       summary: { online: true },
     },
   },
+  "node.event": {
+    params: { eventType: "status", payload: { tabs: 3 } },
+    result: { eventType: "status", broadcast: true, summary: { event: "custom" } },
+  },
   "node.host.info": {
     params: { nodeId },
     result: {

@@ -35,7 +35,7 @@ export class NodeDoor {
     let gateway: TestGateway | null = null;
     const room = await NodesRoom.open(undefined, new MemoryLink(), undefined, {
       endSessions: (nodeId, olderThan, close) => gateway?.roster.endNode(nodeId, olderThan, close),
-      publish: ({ event, payload }) => gateway?.broadcast.publish(event, payload),
+      publish: ({ event, payload }) => gateway?.broadcast.publish(event, payload, ["nodes"]),
     });
     const invocations = await openInvocations({
       parent: room.system.root,

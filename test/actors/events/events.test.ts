@@ -1,7 +1,7 @@
 /** Proves what connections hear of each other and of the control plane, over real sockets. */
 import { expect } from "chai";
 import { PRESENCE_ROWS } from "../../../actors/events/announcer.ts";
-import { INGEST_MAX_BYTES } from "../../../actors/events/methods.ts";
+import { TOLD_MAX_BYTES } from "../../../actors/events/told.ts";
 import type { Identity } from "../../../actors/session/handler.ts";
 import { EVENTS } from "../../../protocol/events.ts";
 import type { NodeId } from "../../../protocol/ids.ts";
@@ -303,7 +303,7 @@ describe("events", () => {
     it("are at most 64 KiB", async () => {
       const client = await listener();
       const overhead = JSON.stringify({ text: "" }).length;
-      const text = "x".repeat(INGEST_MAX_BYTES - overhead);
+      const text = "x".repeat(TOLD_MAX_BYTES - overhead);
       const ingest = (payload: object) =>
         answer(client, "events.ingest", { eventType: "custom", payload });
       expect((await ingest({ text })).ok).to.equal(true);

@@ -577,6 +577,7 @@ const PARAMS: Readonly<Record<string, object>> = {
   "connect.challenge": { challenge: "c" },
   "node.describe": { nodeId: "n" },
   "node.host.info": { nodeId: "n" },
+  "node.event": { eventType: "status" },
   "node.invoke": { nodeId: "n", method: "m" },
   "node.invoke.result": { invokeId: "i" },
   "node.link.open": {

@@ -1,0 +1,32 @@
+/** Owns what a node tells the others of itself over its `/ws` connection (control-plane-wire.md 3.2). */
+import type { Clock } from "../../host/clock.ts";
+import { LemonError } from "../../protocol/errors.ts";
+import { refuseOversized, told } from "../events/told.ts";
+import type { MethodHandlers } from "../session/handler.ts";
+import type { NodeEvent } from "./sessions.ts";
+import type { NodeSockets } from "./sockets.ts";
+
+export type NodeEventMethod = "node.event";
+
+export interface NodeEventMethodsOptions {
+  readonly sockets: Pick<NodeSockets, "touch">;
+  readonly clock: Clock;
+  readonly publish: (event: NodeEvent) => void;
+}
+
+export function nodeEventMethods(
+  options: NodeEventMethodsOptions,
+): MethodHandlers<NodeEventMethod> {
+  const { sockets, clock, publish } = options;
+  return {
+    "node.event"({ eventType, payload = {} }, { node }) {
+      if (node === null) throw new LemonError("forbidden");
+      refuseOversized(payload);
+      const { nodeId } = node;
+      sockets.touch(nodeId);
+      const [event, body] = told(eventType, payload);
+      publish({ event, payload: { ...body, timestampMs: clock.nowMs(), nodeId } });
+      return { eventType, broadcast: true, summary: { eventType, event, nodeId } };
+    },
+  };
+}
