@@ -221,6 +221,7 @@ class Node {
       // The link of an earlier life says nothing about this one.
     } else if (event.type === "connected") {
       this.#presence.expect();
+      if (event.displaces) this.#settleCalls();
     } else if (event.remaining === 0) {
       this.#presence.gone();
       this.#settleCalls();

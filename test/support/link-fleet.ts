@@ -75,7 +75,10 @@ export async function startController(clock: Clock = systemClock): Promise<TestC
     isRenewing: (node) => caller.isRenewing(node),
     onEvent(event) {
       events.push(event);
-      if (event.type === "disconnected" && event.remaining === 0) {
+      const isLost =
+        (event.type === "disconnected" && event.remaining === 0) ||
+        (event.type === "connected" && event.displaces);
+      if (isLost) {
         caller.settleNode(event.connection.account, "link_lost");
       }
       for (const look of [...waiting]) look();

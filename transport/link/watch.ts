@@ -31,7 +31,15 @@ export interface LinkConnection extends SystemConnection {
 }
 
 export type LinkEvent =
-  | { readonly type: "connected"; readonly connection: LinkConnection }
+  | {
+      readonly type: "connected";
+      readonly connection: LinkConnection;
+      /**
+       * Whether the same leaf had a link already: it has one at a time, so that one is dead, whenever the
+       * hub may notice, and what was under way on it is lost.
+       */
+      readonly displaces: boolean;
+    }
   | {
       readonly type: "disconnected";
       readonly connection: LinkConnection;
@@ -83,11 +91,14 @@ export class LinkWatch {
     const { account, userKey, id } = seen;
     if (!this.#options.isNode(account) || this.#live.has(id)) return;
     const connection: LinkConnection = { ...seen, account };
-    const others = this.#of(userKey);
+    const others = this.#options.isLeaf(account) ? this.#of(userKey) : [];
     this.#live.set(id, connection);
     this.#settleWithheld(userKey);
-    this.#options.emit({ type: "connected", connection });
-    if (others.length === 0 || !this.#options.isLeaf(account)) return;
+    // A renewal's old link has carried all it was given before the new one comes.
+    const displaces =
+      others.some(({ name }) => name === connection.name) && !this.#options.isRenewing(account);
+    this.#options.emit({ type: "connected", connection, displaces });
+    if (others.length === 0) return;
     const stranger = others.some(({ name }) => name !== connection.name);
     if (stranger || (this.#isBeside(connection) && this.#displacesOften(userKey))) {
       this.#tellShared(connection);

@@ -445,6 +445,29 @@ describe("a process method", () => {
       expect((await room.row("worker-1")).status).to.equal("offline");
     });
 
+    it("because the leaf has come back over another link is settled at once, and the node stays online", async () => {
+      answer = () => new Promise(() => {});
+      const running = refusalOf(() => call("node.process.run"));
+      await room.clock.advance(0);
+      const back = (displaces: boolean, userKey = node.opening.linkKey): void =>
+        room.nodes.linkEvent({
+          type: "connected",
+          connection: { id: "2", account: node.nodeKey, userKey, name: "n" },
+          displaces,
+        });
+      let ended = false;
+      void running.then(() => {
+        ended = true;
+      });
+      back(false);
+      back(true, opening().linkKey);
+      await room.clock.advance(0);
+      expect(ended).to.equal(false);
+      back(true);
+      expect((await running).code).to.equal("process_outcome_unknown");
+      expect((await room.row("worker-1")).status).to.equal("online");
+    });
+
     it("because the controller stops is settled, not left hanging", async () => {
       answer = () => new Promise(() => {});
       const running = refusalOf(() => call("node.process.run"));

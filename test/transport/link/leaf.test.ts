@@ -18,6 +18,7 @@ import {
 } from "../../support/link-fleet.ts";
 import { startNodeServer } from "../../support/nats.ts";
 import { refusalOf } from "../../support/refusal.ts";
+import { tcpProxy } from "../../support/tcp-proxy.ts";
 import { tempFolder } from "../../support/temp-folder.ts";
 
 const HOUR_MS = 3_600_000;
@@ -299,6 +300,28 @@ describe("the node's side of the link", () => {
         code: "node_offline",
         mutationMayHaveApplied: false,
       });
+    });
+
+    it("without the hub's notice: what was under way is settled when the leaf is back, over another line", async () => {
+      await using line = await tcpProxy(controller.hub.child.ports.websocket);
+      const arrived = Promise.withResolvers<void>();
+      await using node = await joinNode(controller, {
+        url: line.url.replace("nats://", "ws://"),
+        handlers: {
+          run() {
+            arrived.resolve();
+            return new Promise(() => undefined);
+          },
+          ping: () => "pong",
+        },
+      });
+      const run = refusalOf(() => call(node, "run"));
+      await arrived.promise;
+      line.holdRequests();
+      line.cut();
+      expect((await run).code).to.equal("link_lost");
+      await node.ready();
+      expect(await call(node, "ping")).to.equal("pong");
     });
 
     it("with its leaf: every call under way is settled at once, as uncertain", async () => {

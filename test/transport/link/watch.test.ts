@@ -35,7 +35,8 @@ describe("the watch over links", () => {
     if (event.type === "shared") return `shared ${event.account} ${event.userKey}`;
     const { connection } = event;
     const id = connection.id.replace("S1:", "");
-    const rest = event.type === "disconnected" ? ` ${event.remaining} ${event.reason}` : "";
+    const place = event.type === "connected" && event.displaces ? " in another's place" : "";
+    const rest = event.type === "disconnected" ? ` ${event.remaining} ${event.reason}` : place;
     return `${event.type} ${id}${rest}`;
   }
 
@@ -155,7 +156,7 @@ describe("the watch over links", () => {
       watch.connected(link("1"));
       watch.connected(link("2"));
       await clock.advance(999);
-      expect(events).to.deep.equal(["connected 1", "connected 2"]);
+      expect(events).to.deep.equal(["connected 1", "connected 2 in another's place"]);
       await clock.advance(1);
       expect(events.at(-1)).to.equal("shared A1 U1");
     });
@@ -167,9 +168,18 @@ describe("the watch over links", () => {
       await clock.advance(60_000);
       expect(events).to.deep.equal([
         "connected 1",
-        "connected 2",
+        "connected 2 in another's place",
         "disconnected 1 1 Duplicate Remote LeafNode Connection",
       ]);
+    });
+
+    it("tells that a leaf takes its own link's place, at any server, but not when that is a renewal's", () => {
+      watch.connected(link("1"));
+      watch.connected(link("S2:1"));
+      expect(events.at(-1)).to.equal("connected S2:1 in another's place");
+      renewing = true;
+      watch.connected(link("2"));
+      expect(events.at(-1)).to.equal("connected 2");
     });
 
     it("tells that links displace each other for the fifth time in 20 s, and not for the fourth", async () => {
