@@ -1,6 +1,7 @@
 /** Owns the list of everything a `/ws` client can call, and the types that follow from it. */
 import type { z } from "zod";
 import type { MethodSpec } from "./method.ts";
+import { configGet, configPatch, configSchema, configSet } from "./methods/config.ts";
 import {
   connectChallenge,
   nodeLinkOpen,
@@ -17,6 +18,7 @@ import {
   eventsUnsubscribe,
   systemPresence,
 } from "./methods/events.ts";
+import { introspectionSnapshot, logsTail } from "./methods/insight.ts";
 import { nodeEvent, nodeInvoke, nodeInvokeResult } from "./methods/invoke.ts";
 import {
   nodeDescribe,
@@ -30,12 +32,18 @@ import { nodeProcessCancel, nodeProcessGet, nodeProcessRun } from "./methods/pro
 import { health, status, supervisionTree } from "./methods/system.ts";
 
 const DECLARED = [
+  configGet,
+  configPatch,
+  configSchema,
+  configSet,
   connectChallenge,
   eventsIngest,
   eventsSubscribe,
   eventsSubscriptionsList,
   eventsUnsubscribe,
   health,
+  introspectionSnapshot,
+  logsTail,
   nodeDescribe,
   nodeEvent,
   nodeHostInfo,

@@ -2,13 +2,13 @@
 import { LemonError } from "../../protocol/errors.ts";
 import { nodeHostInfo } from "../../protocol/methods/nodes.ts";
 import type { ResultOf } from "../../protocol/methods.ts";
+import { redacted, redactedMap } from "../../protocol/redaction.ts";
 import type { ActorRef } from "../../supervision/actor.ts";
 import type { MethodHandlers } from "../session/handler.ts";
 import type { Directory } from "./directory.ts";
 import type { Fleet } from "./fleet.ts";
 import type { LiveNode } from "./node.ts";
 import { type NodeRecord, refuseLocal } from "./record.ts";
-import { redacted, redactedMap } from "./redaction.ts";
 import type { RegistryProtocol } from "./registry.ts";
 
 export type FleetMethod =

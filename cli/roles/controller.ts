@@ -5,6 +5,7 @@
  *   /lemon            one_for_one
  *     nats-server     the hub, unless it is somebody else's; first started, last stopped
  *     announcer       tick and presence
+ *     settings        what `config.set` stored
  *     nodes           the fleet
  *     invocations     one actor for each that waits for its node
  *     sessions        one actor a `/ws` connection
@@ -15,6 +16,9 @@
  */
 import { hostname } from "node:os";
 import type { NatsConnection } from "@nats-io/transport-node";
+import { configMethods } from "../../actors/config/methods.ts";
+import { SETTINGS_DOCUMENTS, settingsSpec } from "../../actors/config/settings.ts";
+import { insightMethods } from "../../actors/control-plane/insight-methods.ts";
 import { systemMethods } from "../../actors/control-plane/system-methods.ts";
 import type { Broadcast } from "../../actors/events/broadcast.ts";
 import { openEvents } from "../../actors/events/events.ts";
@@ -26,6 +30,7 @@ import { startSessions } from "../../actors/session/sessions.ts";
 import { listenHttp } from "../../gateways/http/server.ts";
 import { wsGateway } from "../../gateways/ws/gateway.ts";
 import { identify } from "../../host/process-identity.ts";
+import { POLICY } from "../../protocol/frames.ts";
 import { LEMON_VERSION } from "../../protocol/version.ts";
 import type { ActorSystem, Death } from "../../supervision/actor.ts";
 import { createActorSystem } from "../../supervision/system.ts";
@@ -71,7 +76,7 @@ export async function startController(
   context: RoleContext,
 ): Promise<Controller> {
   const { home } = options;
-  const { clock, log, environment } = context;
+  const { clock, log, logbook, environment } = context;
   await using stack = new AsyncDisposableStack();
 
   const openHub = await hubOpener(options, context);
@@ -100,11 +105,18 @@ export async function startController(
   const events = await openEvents({ parent: system.root, clock });
   const { broadcast, roster } = events;
   void tellHealth(hub.controller, broadcast);
-  const documents = await openDocuments({
-    connection: hub.controller,
-    replicas: hub.replicas,
-    ...NODE_DOCUMENTS,
-  });
+  const bucket = { connection: hub.controller, replicas: hub.replicas };
+  const [documents, stored] = await Promise.all([
+    openDocuments({ ...bucket, ...NODE_DOCUMENTS }),
+    openDocuments({ ...bucket, ...SETTINGS_DOCUMENTS }),
+  ]);
+  const settings = await system.root.startActor(
+    settingsSpec({
+      documents: stored,
+      setLogLevel: (level) => logbook.setLevel(level),
+      logLevelIsChosen: logbook.levelIsChosen,
+    }),
+  );
   const fleet = await openNodes({
     parent: system.root,
     documents,
@@ -131,6 +143,8 @@ export async function startController(
       ...fleet.methods,
       ...events.methods,
       ...invocations.methods,
+      ...configMethods({ settings, policy: POLICY, logLevel: () => logbook.level }),
+      ...insightMethods({ clock, recentLines: () => logbook.recent() }),
       ...systemMethods({
         build: { version: LEMON_VERSION, runtimeMode, channel: null, commit: null },
         clock,

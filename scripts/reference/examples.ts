@@ -48,6 +48,37 @@ const presence = {
 };
 
 const EXAMPLES: Examples = {
+  "config.get": {
+    params: { key: "logLevel" },
+    result: {
+      key: "logLevel",
+      value: "info",
+      summary: { requestedKey: "logLevel", found: true, sensitive: false, valueReturned: true },
+    },
+  },
+  "config.patch": {
+    params: { patch: { logLevel: "debug", routerModel: "large" } },
+    result: { success: true, applied: ["logLevel", "routerModel"], summary: { appliedCount: 2 } },
+  },
+  "config.schema": {
+    params: {},
+    result: {
+      schema: {
+        type: "object",
+        properties: { logLevel: { type: "string", enum: ["debug", "info"] } },
+      },
+      summary: { propertyCount: 1 },
+    },
+  },
+  "config.set": {
+    params: { key: "logLevel", value: "debug" },
+    result: {
+      key: "logLevel",
+      value: "debug",
+      success: true,
+      summary: { key: "logLevel", sensitive: false },
+    },
+  },
   "connect.challenge": {
     params: { challenge: "Q2hhbGxlbmdlIG9mIGFuIGFwcHJvdmFs" },
     result: {
@@ -102,6 +133,32 @@ const EXAMPLES: Examples = {
       memory_mb: 118.2,
       schedulers: 2,
       summary: { action: "health" },
+    },
+  },
+  "introspection.snapshot": {
+    params: { includeAgents: true, includeSessions: false },
+    result: {
+      generatedAtMs: atMs,
+      includes: { agents: true, sessions: false },
+      filters: { agentId: null },
+      agents: [],
+      sessions: [],
+      activeSessions: [],
+      channels: [],
+      transports: [],
+      runs: { active: null, queued: null, completed_today: null },
+      counts: { agents: null },
+      errors: [{ section: "agents", code: "unavailable" }],
+      summary: { errorCount: 1 },
+    },
+  },
+  "logs.tail": {
+    params: { limit: 1, level: "warn" },
+    result: {
+      logs: [{ timestampMs: atMs, level: "warn", message: "nats-server ended", ordered: false }],
+      total: 3,
+      filters: { limit: 1, level: "warn" },
+      summary: { count: 1, levelCounts: { warn: 1 } },
     },
   },
   "node.describe": {

@@ -1,7 +1,6 @@
 /** Proves what is shown of the fleet: rows, metadata, redaction, names, host facts and trees. */
 import { expect } from "chai";
 import fc from "fast-check";
-import { redacted } from "../../../actors/node/redaction.ts";
 import { LemonError } from "../../../protocol/errors.ts";
 import {
   nodeDescribe,
@@ -10,6 +9,7 @@ import {
   nodeRename,
 } from "../../../protocol/methods/nodes.ts";
 import { readParams } from "../../../protocol/params.ts";
+import { redacted } from "../../../protocol/redaction.ts";
 import { CAPABILITIES, NodesRoom, opening, operator, ping } from "../../support/nodes-room.ts";
 import { refusalOf } from "../../support/refusal.ts";
 

@@ -573,6 +573,8 @@ describe("an answer", () => {
 
 /** Parameters that pass, for every method that needs some. */
 const PARAMS: Readonly<Record<string, object>> = {
+  "config.patch": { patch: { a: 1 } },
+  "config.set": { key: "a", value: 1 },
   "events.ingest": { eventType: "custom" },
   "connect.challenge": { challenge: "c" },
   "node.describe": { nodeId: "n" },

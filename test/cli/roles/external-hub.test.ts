@@ -9,6 +9,7 @@ import type { RoleContext } from "../../../cli/roles/context.ts";
 import { openExternalHub } from "../../../cli/roles/external-hub.ts";
 import { controllerFolders } from "../../../cli/roles/home.ts";
 import type { Hub } from "../../../cli/roles/hub.ts";
+import { openRoleLog } from "../../../cli/roles/log.ts";
 import { type Clock, systemClock } from "../../../host/clock.ts";
 import { systemApi } from "../../../transport/link/system-api.ts";
 import { quote } from "../../../transport/nats-server/config.ts";
@@ -53,6 +54,7 @@ describe("a hub that is somebody else's", () => {
       say: (line) => notes.push(line),
       log: log.log,
       clock,
+      logbook: openRoleLog({ LEMON_LOG_LEVEL: "silent" }, {}),
       environment: {},
       asked: new AbortController().signal,
     };

@@ -1,9 +1,13 @@
-/** Owns what must not be shown of facts that a machine told about itself (control-plane-wire.md 3). */
+/** Owns what must not be shown of facts that others told us (control-plane-wire.md 3). */
 
 const SECRET_NAME = /token|secret|password|api_?key|credential|cookie/i;
 const SECRET_VALUE =
   /\b(api_key|token|secret|password|private_key|credential)(\s*=\s*)[^\s,;]+|\b(Bearer )\S+/gi;
 const REDACTED = { redacted: true, kind: "secret" } as const;
+
+export function isSecretName(name: string): boolean {
+  return SECRET_NAME.test(name);
+}
 
 /** A copy of plain JSON without what looks like a secret, by its name or inside a text. */
 export function redacted(value: unknown): unknown {
@@ -21,7 +25,7 @@ export function redactedMap(map: Readonly<Record<string, unknown>>): Record<stri
   return Object.fromEntries(
     Object.entries(map).map(([name, value]) => [
       name,
-      SECRET_NAME.test(name) ? REDACTED : redacted(value),
+      isSecretName(name) ? REDACTED : redacted(value),
     ]),
   );
 }
