@@ -2,22 +2,19 @@
  * Owns one native process from its start to its release: its streams, its exit, its stop. The
  * invariants are those of `spawner.ts`.
  */
-import { closeSync } from "node:fs";
-import { Socket } from "node:net";
 import { LemonError } from "../protocol/errors.ts";
 import type { ChildExits } from "./child-exits.ts";
 import type { Clock } from "./clock.ts";
 import type { Cell } from "./containment/containment.ts";
-import type { NativeChild } from "./native/spawn.ts";
 import type { Exit } from "./native/wait.ts";
 import type { Signal } from "./process-identity.ts";
+import type { ProcessStreams } from "./process-streams.ts";
 import { hasEnded, readAllRows } from "./process-table.ts";
-import type { NativeProcess, OutputSink, OutputStream, StopPolicy } from "./spawner.ts";
+import type { NativeProcess, StopPolicy } from "./spawner.ts";
 import { errnoOf } from "./system-error.ts";
 
 interface Surroundings {
-  readonly stdin: Uint8Array;
-  readonly sink: OutputSink;
+  readonly streams: ProcessStreams;
   readonly cell: Cell;
   readonly exits: ChildExits;
   readonly clock: Clock;
@@ -29,14 +26,10 @@ interface Surroundings {
 /** Signals the group that `leader` leads (kill(2)); throws a system error. */
 export type KillGroup = (leader: number, signal: Signal) => void;
 
-/** Where all processes' output arrives: a chunk is handed on before the next one is read. */
-const READ_BUFFER = Buffer.allocUnsafeSlow(65_536);
-
 export class ContainedProcess implements NativeProcess {
   readonly pid: number;
   readonly exited: Promise<Exit>;
   readonly #with: Surroundings;
-  readonly #streams: Socket[] = [];
   #hasExited = false;
   /** The deadly signal was sent, to the group or to all in the cell. */
   #killed = false;
@@ -44,17 +37,14 @@ export class ContainedProcess implements NativeProcess {
   #reaped = false;
   #asked: Promise<void> | undefined;
 
-  constructor(child: NativeChild, surroundings: Surroundings) {
+  constructor(pid: number, surroundings: Surroundings) {
     this.#with = surroundings;
-    this.pid = child.pid;
-    this.exited = surroundings.exits.watch(child.pid).then((exit) => {
+    this.pid = pid;
+    this.exited = surroundings.exits.watch(pid).then((exit) => {
       this.#hasExited = true;
       if (this.#released) this.#reap();
       return exit;
     });
-    this.#listen("stdout", child.stdout);
-    this.#listen("stderr", child.stderr);
-    this.#feed(child.stdin);
   }
 
   async stop(policy: StopPolicy): Promise<void> {
@@ -78,7 +68,7 @@ export class ContainedProcess implements NativeProcess {
   release(): void {
     if (this.#released) return;
     this.#released = true;
-    for (const stream of this.#streams) stream.destroy();
+    this.#with.streams.close();
     if (this.#hasExited) this.#reap();
   }
 
@@ -141,40 +131,6 @@ export class ContainedProcess implements NativeProcess {
     return readAllRows().some(
       (row) => row.group === this.pid && row.pid !== this.pid && !hasEnded(row),
     );
-  }
-
-  #listen(stream: OutputStream, fd: number): void {
-    const { sink } = this.#with;
-    const socket = new Socket({
-      fd,
-      readable: true,
-      writable: false,
-      onread: {
-        buffer: READ_BUFFER,
-        callback: (length, buffer) => {
-          sink.chunk(stream, buffer.subarray(0, length));
-          return true;
-        },
-      },
-    });
-    socket.on("end", () => sink.end(stream));
-    // Without an end the stream counts as unfinished, which is what a failed read leaves it.
-    socket.on("error", () => {});
-    socket.resume();
-    this.#streams.push(socket);
-  }
-
-  #feed(fd: number): void {
-    const { stdin } = this.#with;
-    if (stdin.length === 0) {
-      closeSync(fd);
-      return;
-    }
-    const socket = new Socket({ fd, readable: false, writable: true });
-    // EPIPE: the process does not read its input, which is its own affair.
-    socket.on("error", () => {});
-    socket.end(stdin);
-    this.#streams.push(socket);
   }
 
   #reap(): void {

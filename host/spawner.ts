@@ -15,8 +15,9 @@ import { ContainedProcess, type KillGroup } from "./contained-process.ts";
 import { type Cell, type Containment, strongestContainment } from "./containment/containment.ts";
 import { reapOrphans } from "./containment/orphans.ts";
 import type { Environment } from "./environment.ts";
-import type { NativeChild } from "./native/spawn.ts";
+import { closeStreams, openStandardPipes, type StandardStreams } from "./native/spawn.ts";
 import type { Exit } from "./native/wait.ts";
+import { ProcessStreams } from "./process-streams.ts";
 import { Reaper } from "./reaper.ts";
 import { errnoOf, SystemError, systemFailure } from "./system-error.ts";
 
@@ -102,6 +103,12 @@ const killGroup: KillGroup = (leader, signal) => {
   process.kill(-leader, signal);
 };
 
+interface Spawned {
+  readonly cell: Cell;
+  readonly pid: number;
+  readonly streams: ProcessStreams;
+}
+
 /** The machine's own spawner; one a worker process. */
 export class SystemSpawner implements Spawner {
   readonly #exits = new ChildExits();
@@ -147,12 +154,11 @@ export class SystemSpawner implements Spawner {
   }
 
   async start(spec: SpawnSpec, sink: OutputSink): Promise<NativeProcess> {
-    const { cell, child } = await this.#spawn(spec);
+    const { cell, pid, streams } = await this.#spawn(spec, sink);
     try {
-      const forget = this.#reaper.watch(child.pid);
-      const started = new ContainedProcess(child, {
-        stdin: spec.stdin,
-        sink,
+      const forget = this.#reaper.watch(pid);
+      const started = new ContainedProcess(pid, {
+        streams,
         cell,
         exits: this.#exits,
         clock: this.#clock,
@@ -165,7 +171,8 @@ export class SystemSpawner implements Spawner {
       this.#live.add(started);
       return started;
     } catch (cause) {
-      this.#end(cell, child.pid);
+      streams.close();
+      this.#end(cell, pid);
       throw new LemonError("process_outcome_unknown", { cause });
     }
   }
@@ -184,20 +191,27 @@ export class SystemSpawner implements Spawner {
     }
   }
 
-  async #spawn(spec: SpawnSpec): Promise<{ readonly cell: Cell; readonly child: NativeChild }> {
+  async #spawn(spec: SpawnSpec, sink: OutputSink): Promise<Spawned> {
     let cell: Cell | undefined;
+    let theirs: StandardStreams | undefined;
+    let streams: ProcessStreams | undefined;
     try {
+      const pipes = openStandardPipes();
+      theirs = pipes.child;
+      streams = new ProcessStreams(pipes.parent, spec.stdin, sink);
       cell = this.#containment.open();
-      const child = await cell.spawn({
-        executable: spec.executable,
-        argv: spec.argv,
-        environment: Object.entries(spec.environment).map(([name, value]) => `${name}=${value}`),
-        directory: spec.directory,
-      });
-      return { cell, child };
+      const { executable, argv, directory } = spec;
+      const environment = Object.entries(spec.environment).map(
+        ([name, value]) => `${name}=${value}`,
+      );
+      const pid = await cell.spawn({ executable, argv, environment, directory }, theirs);
+      return { cell, pid, streams };
     } catch (failure) {
+      streams?.close();
       cell?.release();
       throw spawnFailure(failure);
+    } finally {
+      if (theirs !== undefined) closeStreams(theirs);
     }
   }
 

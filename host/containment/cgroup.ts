@@ -25,9 +25,9 @@ import { LemonError } from "../../protocol/errors.ts";
 import { type FileLock, lockDirectory } from "../file-lock.ts";
 import {
   canSpawnIntoCgroup,
-  type NativeChild,
   type NativeSpawn,
-  spawnNative,
+  type StandardStreams,
+  spawnOnto,
 } from "../native/spawn.ts";
 import { CgroupFolder, isFrozen, removeTree, subfolders } from "./cgroup-folder.ts";
 import type { Cell, Containment } from "./containment.ts";
@@ -115,19 +115,25 @@ export class CgroupContainment implements Containment {
   }
 
   prepare(): void {
-    if (this.#birth === "refused" && !this.#isWarm()) this.#warmUp ??= this.#warm();
+    // One that was moved just now will still be warm when the start comes.
+    const willCool = performance.now() - this.#movedMs > WARM_MS / 2;
+    if (this.#birth === "refused" && willCool) this.#warmUp ??= this.#warm();
   }
 
   open(): Cell {
     return new CgroupCell(this, this.#fitFolder());
   }
 
-  async spawnIn(folder: CgroupFolder, spec: NativeSpawn): Promise<NativeChild> {
+  async spawnIn(
+    folder: CgroupFolder,
+    spec: NativeSpawn,
+    streams: StandardStreams,
+  ): Promise<number> {
     if (this.#birth !== "refused") {
       try {
-        const child = spawnNative({ ...spec, cgroup: folder.directory });
+        const pid = spawnOnto({ ...spec, cgroup: folder.directory }, streams);
         this.#birth = "known";
-        return child;
+        return pid;
       } catch (failure) {
         // Where it was never done yet, it may be this kernel that refuses, and not the program that fails.
         if (this.#birth === "known") throw failure;
@@ -140,9 +146,9 @@ export class CgroupContainment implements Containment {
       await this.#warmUp;
     }
     if (this.#closed) throw new LemonError("spawn_failed", { details: { reason: "closed" } });
-    const child = this.#standIn(folder, () => spawnNative(spec));
+    const pid = this.#standIn(folder, () => spawnOnto(spec, streams));
     this.#birth = "refused";
-    return child;
+    return pid;
   }
 
   #isWarm(): boolean {
@@ -233,8 +239,8 @@ class CgroupCell implements Cell {
     this.#folder = folder;
   }
 
-  spawn(spec: NativeSpawn): Promise<NativeChild> {
-    return this.#containment.spawnIn(this.#folder, spec);
+  spawn(spec: NativeSpawn, streams: StandardStreams): Promise<number> {
+    return this.#containment.spawnIn(this.#folder, spec, streams);
   }
 
   get holdsAll(): boolean {

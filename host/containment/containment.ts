@@ -7,7 +7,7 @@
  *   parent and also clears its environment escapes.
  */
 import type { ChildExits } from "../child-exits.ts";
-import type { NativeChild, NativeSpawn } from "../native/spawn.ts";
+import type { NativeSpawn, StandardStreams } from "../native/spawn.ts";
 import { CgroupContainment } from "./cgroup.ts";
 import { SubreaperContainment } from "./subreaper.ts";
 
@@ -18,8 +18,8 @@ export interface Cell {
    * run's process group is to be signalled before `clear`.
    */
   readonly holdsAll: boolean;
-  /** Starts the run's program inside the cell: it is there before its first instruction. Once. */
-  spawn(spec: NativeSpawn): Promise<NativeChild>;
+  /** Starts the run's program inside the cell: it is there before its first instruction. The pid. Once. */
+  spawn(spec: NativeSpawn, streams: StandardStreams): Promise<number>;
   /** Kills everything in the cell by one act of the kernel. Only where it `holdsAll`. */
   kill(): void;
   /**

@@ -13,7 +13,7 @@ import { setImmediate, setTimeout } from "node:timers/promises";
 import { LemonError } from "../../protocol/errors.ts";
 import type { ChildExits } from "../child-exits.ts";
 import { isSubreaper, setSubreaper } from "../native/prctl.ts";
-import { type NativeChild, type NativeSpawn, spawnNative } from "../native/spawn.ts";
+import { type NativeSpawn, type StandardStreams, spawnOnto } from "../native/spawn.ts";
 import { identityOfRow, signalProcess } from "../process-identity.ts";
 import { childrenOf, hasEnded, type ProcessRow, readProcessRow } from "../process-table.ts";
 import type { Cell, Containment } from "./containment.ts";
@@ -87,14 +87,15 @@ class MarkedCell implements Cell {
     this.#exits = exits;
   }
 
-  async spawn(spec: NativeSpawn): Promise<NativeChild> {
-    const child = spawnNative({ ...spec, environment: [...spec.environment, this.#mark] });
+  async spawn(spec: NativeSpawn, streams: StandardStreams): Promise<number> {
+    const environment = [...spec.environment, this.#mark];
+    const pid = spawnOnto({ ...spec, environment }, streams);
     try {
-      this.#leader = readProcessRow(child.pid);
+      this.#leader = readProcessRow(pid);
     } catch {
       // It only saves looking at older processes.
     }
-    return child;
+    return pid;
   }
 
   kill(): void {

@@ -7,7 +7,7 @@
  * 2. Its standard streams are real pipes (Node's are socket pairs, which `/dev/stdin` can not open).
  * 3. It starts in the directory of the descriptor given, whatever that is called now.
  * 4. It inherits no other descriptor, also none that this process itself was started with.
- * 5. A failure leaves neither a process nor a descriptor behind.
+ * 5. A failure leaves neither a process nor a descriptor behind that was not there before.
  *
  * The call returns when the child has executed its program or failed to, so a failed exec is known here
  * and never looks like an exit. macOS: the same calls under its flags, not tried here.
@@ -29,12 +29,22 @@ export interface NativeSpawn {
   readonly blockedSignals?: readonly number[];
 }
 
-/** The parent's ends are this process's to close; they are close-on-exec. */
-export interface NativeChild {
-  readonly pid: number;
+/** Descriptors of pipes' ends, close-on-exec. */
+export interface StandardStreams {
   readonly stdin: number;
   readonly stdout: number;
   readonly stderr: number;
+}
+
+export interface StandardPipes {
+  /** What the process is to have. */
+  readonly child: StandardStreams;
+  readonly parent: StandardStreams;
+}
+
+/** The parent's ends are this process's to close. */
+export interface NativeChild extends StandardStreams {
+  readonly pid: number;
 }
 
 const onDarwin = process.platform === "darwin";
@@ -81,30 +91,52 @@ export function canSpawnIntoCgroup(): boolean {
   return !onDarwin && hasNative(SET_CGROUP);
 }
 
-/** Starts a program. Throws a `SystemError` with the errno of what failed, the exec included. */
+/** Starts a program on pipes of its own. Throws what `spawnOnto` throws. */
 export function spawnNative(spec: NativeSpawn): NativeChild {
+  const { child, parent } = openStandardPipes();
+  try {
+    return { pid: spawnOnto(spec, child), ...parent };
+  } catch (failure) {
+    closeStreams(parent);
+    throw failure;
+  } finally {
+    closeStreams(child);
+  }
+}
+
+/** Opens three pipes, or none. Both ends are the caller's to close. */
+export function openStandardPipes(): StandardPipes {
   const open: number[] = [];
   try {
     const [stdinRead, stdin] = openPipe(open);
     const [stdout, stdoutWrite] = openPipe(open);
     const [stderr, stderrWrite] = openPipe(open);
-    const pid = spawnWith(spec, [stdinRead, stdoutWrite, stderrWrite]);
-    closeAll([stdinRead, stdoutWrite, stderrWrite]);
-    return { pid, stdin, stdout, stderr };
+    return {
+      child: { stdin: stdinRead, stdout: stdoutWrite, stderr: stderrWrite },
+      parent: { stdin, stdout, stderr },
+    };
   } catch (failure) {
-    closeAll(open);
+    for (const fd of open) closeSync(fd);
     throw failure;
   }
 }
 
-function spawnWith(spec: NativeSpawn, streams: readonly number[]): number {
+export function closeStreams({ stdin, stdout, stderr }: StandardStreams): void {
+  for (const fd of [stdin, stdout, stderr]) closeSync(fd);
+}
+
+/**
+ * Starts a program on these streams, which stay open here. The pid; throws a `SystemError` with the
+ * errno of what failed, the exec included.
+ */
+export function spawnOnto(spec: NativeSpawn, { stdin, stdout, stderr }: StandardStreams): number {
   const actions = Buffer.alloc(OPAQUE_BYTES);
   const attributes = Buffer.alloc(OPAQUE_BYTES);
   checkedErrno("posix_spawn_file_actions_init", actionsInit(actions));
   try {
     checkedErrno("posix_spawnattr_init", attributesInit(attributes));
     try {
-      streams.forEach((fd, as) => {
+      [stdin, stdout, stderr].forEach((fd, as) => {
         checkedErrno("posix_spawn_file_actions_adddup2", addDup2(actions, fd, as));
       });
       checkedErrno("posix_spawn_file_actions_addfchdir_np", addFchdir(actions, spec.directory));
@@ -183,8 +215,4 @@ function openPipe(open: number[]): [number, number] {
     for (const end of [read, write]) checked("fcntl", fcntl(end, F_SETFD, "int", FD_CLOEXEC));
   }
   return [read, write];
-}
-
-function closeAll(fds: readonly number[]): void {
-  for (const fd of fds) closeSync(fd);
 }
