@@ -15,7 +15,7 @@ import { openDirectory, openDirectoryAt, readLinkAt } from "./native/directory.t
 import { errnoOf, systemFailure } from "./system-error.ts";
 
 /** An open directory that was admitted. */
-interface PinnedDirectory {
+export interface PinnedDirectory {
   /** Close-on-exec; a handle only (`O_PATH`). */
   readonly fd: number;
   /** Canonical at the time of the walk. */

@@ -15,7 +15,6 @@ import { ContainedProcess, type KillGroup } from "./contained-process.ts";
 import { type Cell, type Containment, strongestContainment } from "./containment/containment.ts";
 import { reapOrphans } from "./containment/orphans.ts";
 import type { Environment } from "./environment.ts";
-import { closeStreams, openStandardPipes, type StandardStreams } from "./native/spawn.ts";
 import type { Exit } from "./native/wait.ts";
 import { ProcessStreams } from "./process-streams.ts";
 import { Reaper } from "./reaper.ts";
@@ -118,6 +117,8 @@ export class SystemSpawner implements Spawner {
   readonly #reaper: Reaper;
   readonly #stopReapingOrphans: () => void;
   readonly #live = new Set<ContainedProcess>();
+  /** Streams that the next process will have. */
+  #streams: ProcessStreams | undefined;
 
   constructor(options: SpawnerOptions) {
     const { log, containment = strongestContainment } = options;
@@ -151,6 +152,11 @@ export class SystemSpawner implements Spawner {
 
   prepare(): void {
     this.#containment.prepare();
+    try {
+      this.#streams ??= new ProcessStreams();
+    } catch {
+      // No descriptor is left: the start will say so, if it is no better by then.
+    }
   }
 
   async start(spec: SpawnSpec, sink: OutputSink): Promise<NativeProcess> {
@@ -193,25 +199,23 @@ export class SystemSpawner implements Spawner {
 
   async #spawn(spec: SpawnSpec, sink: OutputSink): Promise<Spawned> {
     let cell: Cell | undefined;
-    let theirs: StandardStreams | undefined;
-    let streams: ProcessStreams | undefined;
+    let streams = this.#streams;
+    this.#streams = undefined;
     try {
-      const pipes = openStandardPipes();
-      theirs = pipes.child;
-      streams = new ProcessStreams(pipes.parent, spec.stdin, sink);
+      streams ??= new ProcessStreams();
+      streams.attach(sink, spec.stdin);
       cell = this.#containment.open();
       const { executable, argv, directory } = spec;
       const environment = Object.entries(spec.environment).map(
         ([name, value]) => `${name}=${value}`,
       );
-      const pid = await cell.spawn({ executable, argv, environment, directory }, theirs);
+      const pid = await cell.spawn({ executable, argv, environment, directory }, streams.child);
+      streams.handedOver();
       return { cell, pid, streams };
     } catch (failure) {
       streams?.close();
       cell?.release();
       throw spawnFailure(failure);
-    } finally {
-      if (theirs !== undefined) closeStreams(theirs);
     }
   }
 
@@ -223,6 +227,7 @@ export class SystemSpawner implements Spawner {
     });
     await Promise.race([ended, late]);
     cancelTimer();
+    this.#streams?.close();
     this.#reaper.close();
     this.#stopReapingOrphans();
     await this.#containment.close();

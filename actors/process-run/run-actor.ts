@@ -8,13 +8,14 @@
  * 3. The end of this actor is the end of its run: stopped in order, the run reads `cancelled`; after a
  *    crash, `outcome_unknown`.
  */
-import { createHash } from "node:crypto";
+import type { Logger } from "pino";
 import { LemonError } from "../../protocol/errors.ts";
 import type { ProcessReceipt, ProcessRunRequest } from "../../protocol/process.ts";
 import { type ActorSpec, type Death, type Later, later } from "../../supervision/actor.ts";
 import type { Admission, Receipt, ReceiptStore } from "../../transport/receipts/receipt.ts";
-import { Run, type RunEnd, type RunGround } from "./run.ts";
-import type { Runs, Slot } from "./runs.ts";
+import { Launch, type LaunchGround } from "./launch.ts";
+import { Run, type RunBirth, type RunEnd } from "./run.ts";
+import type { Runs } from "./runs.ts";
 import { ADMITTED, intentOf, isFinal, NO_INTENT, type ProcessState, TOMBSTONE } from "./state.ts";
 
 export type RunProtocol = {
@@ -23,7 +24,8 @@ export type RunProtocol = {
   cancel: (nothing: null) => ProcessReceipt;
 };
 
-export interface RunActorParts extends RunGround {
+export interface RunActorParts extends LaunchGround {
+  readonly log: Logger;
   readonly generation: number;
   readonly receipts: ReceiptStore<ProcessState>;
   readonly runs: Runs;
@@ -69,9 +71,17 @@ export function runActor(name: string, id: string, parts: RunActorParts): ActorS
 
 interface Work {
   readonly run: Run;
-  /** Digest of the intent: the input can be a megabyte. */
-  readonly intent: string;
+  readonly request: ProcessRunRequest;
   readonly receipt: Receipt<ProcessState>;
+}
+
+/** What an admitted run begins with. */
+type Ready = Pick<RunBirth, "slot" | "launch">;
+
+interface Admitted {
+  readonly admission: Admission<ProcessState>;
+  /** Null: there is nothing to run. */
+  readonly ready: Ready | null;
 }
 
 type Answer = ProcessReceipt | Later<ProcessReceipt>;
@@ -92,18 +102,18 @@ class Turns {
     const { clock } = this.#parts;
     const takenMs = clock.monotonicMs();
     const intent = intentOf(request);
-    const digest = createHash("sha256").update(intent).digest("base64");
     if (this.#work !== undefined) {
-      if (this.#work.intent !== digest) throw new LemonError("process_id_conflict");
+      const isSame = Buffer.compare(intentOf(this.#work.request), intent) === 0;
+      if (!isSame) throw new LemonError("process_id_conflict");
       return later(this.#outcome(this.#work.run));
     }
-    const { admission, slot } = await this.#admit(intent);
+    const { admission, ready } = await this.#admit(intent, request);
     const { outcome, receipt } = admission;
-    if (outcome === "admitted" && slot !== null) {
+    if (ready !== null) {
       const isLate = clock.monotonicMs() - takenMs >= runDeadlineMs(request);
       const unwanted = isLate || this.#stopped;
-      const run = new Run(this.#parts, this.#parts.runs, { receipt, slot, unwanted }, request);
-      this.#follow({ run, intent: digest, receipt });
+      const run = new Run(this.#parts.runs, { receipt, ...ready, unwanted }, this.#parts.log);
+      this.#follow({ run, request, receipt });
       return later(this.#outcome(run));
     }
     const { runs } = this.#parts;
@@ -146,25 +156,27 @@ class Turns {
   }
 
   /** A slot first, then the fence: whoever gets no slot learns what is known of the id, and spends nothing. */
-  async #admit(
-    intent: Uint8Array,
-  ): Promise<{ readonly admission: Admission<ProcessState>; readonly slot: Slot | null }> {
+  async #admit(intent: Uint8Array, request: ProcessRunRequest): Promise<Admitted> {
     const { runs, receipts } = this.#parts;
     const slot = runs.takeSlot();
     if (slot === null) {
       if ((await receipts.read(this.#id)) === null) throw new LemonError("too_many_processes");
       // It is spent, so this admits nothing: it compares the intents.
-      return { admission: await receipts.admit(this.#id, intent, ADMITTED), slot };
+      return { admission: await receipts.admit(this.#id, intent, ADMITTED), ready: null };
     }
-    // While the fence is being written: nothing is started before it is.
-    this.#parts.spawner.prepare();
+    const launch = new Launch(this.#parts, request);
+    // Once the fence is on its way: nothing is started before it is written.
+    setImmediate(() => launch.prepare());
+    let ready: Ready | null = null;
     try {
       const admission = await this.#spend(intent, ADMITTED);
-      if (admission.outcome === "existing") slot.release();
-      return { admission, slot };
-    } catch (failure) {
-      slot.release();
-      throw failure;
+      if (admission.outcome === "admitted") ready = { slot, launch };
+      return { admission, ready };
+    } finally {
+      if (ready === null) {
+        slot.release();
+        launch.discard();
+      }
     }
   }
 

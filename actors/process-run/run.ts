@@ -7,32 +7,20 @@
  * 3. It is finished when the store has that end; only then is it told as a receipt.
  */
 import type { Logger } from "pino";
-import type { AllowedRoots } from "../../host/allowed-roots.ts";
-import type { Clock } from "../../host/clock.ts";
-import type { Environment } from "../../host/environment.ts";
-import { findExecutable } from "../../host/executable.ts";
-import type { Spawner } from "../../host/spawner.ts";
 import { LemonError } from "../../protocol/errors.ts";
-import type { ProcessReceipt, ProcessRunRequest } from "../../protocol/process.ts";
+import type { ProcessReceipt } from "../../protocol/process.ts";
 import type { Receipt } from "../../transport/receipts/receipt.ts";
-import { Execution, type ExecutionEnd } from "./execution.ts";
+import type { Execution, ExecutionEnd } from "./execution.ts";
+import type { Launch } from "./launch.ts";
 import type { Runs, Slot } from "./runs.ts";
 import { CANCELLED, cancelled, completed, OUTCOME_UNKNOWN, type ProcessState } from "./state.ts";
-
-/** What a run needs of the machine. */
-export interface RunGround {
-  readonly roots: AllowedRoots;
-  readonly spawner: Spawner;
-  /** What every run is given. */
-  readonly environment: Environment;
-  readonly clock: Clock;
-  readonly log: Logger;
-}
 
 /** What a run begins with. */
 export interface RunBirth {
   readonly receipt: Receipt<ProcessState>;
   readonly slot: Slot;
+  /** Is the run's from here on. */
+  readonly launch: Launch;
   /** Nobody waits for it any more: it is stored as cancelled, and nothing is started. */
   readonly unwanted: boolean;
 }
@@ -49,18 +37,18 @@ export class Run {
   readonly finished: Promise<RunEnd>;
   /** Resolves when the process is gone, or given up. */
   readonly over: Promise<void>;
-  readonly #ground: RunGround;
   readonly #runs: Runs;
-  readonly #request: ProcessRunRequest;
+  readonly #launch: Launch;
+  readonly #log: Logger;
   readonly #over = Promise.withResolvers<void>();
   #execution: Execution | undefined;
   #cancelled: boolean;
   #abandoned = false;
 
-  constructor(ground: RunGround, runs: Runs, birth: RunBirth, request: ProcessRunRequest) {
-    this.#ground = ground;
+  constructor(runs: Runs, birth: RunBirth, log: Logger) {
     this.#runs = runs;
-    this.#request = request;
+    this.#launch = birth.launch;
+    this.#log = log;
     this.#cancelled = birth.unwanted || runs.cancelling;
     this.over = this.#over.promise;
     this.finished = this.#go(birth.receipt, birth.slot);
@@ -107,7 +95,8 @@ export class Run {
 
   async #outcome(): Promise<Outcome> {
     try {
-      if (!this.#cancelled) this.#execution = await this.#start();
+      if (this.#cancelled) this.#launch.discard();
+      else this.#execution = await this.#launch.start();
     } catch (failure) {
       return mayHaveStarted(failure)
         ? { state: OUTCOME_UNKNOWN, end: null, failure }
@@ -118,31 +107,11 @@ export class Run {
     try {
       const end = await this.#execution.ended;
       if (end.leftBehind) {
-        this.#ground.log.warn("something that a run started could not be ended and may still run");
+        this.#log.warn("something that a run started could not be ended and may still run");
       }
       return { state: stateOf(end), end, failure: null };
     } catch (failure) {
       return { state: OUTCOME_UNKNOWN, end: null, failure };
-    }
-  }
-
-  async #start(): Promise<Execution> {
-    const { roots, spawner, environment, clock } = this.#ground;
-    const { argv, cwd, stdin, timeoutMs, maxOutputBytes } = this.#request;
-    const directory = roots.openDirectory(cwd);
-    try {
-      const spec = {
-        executable: findExecutable(argv[0] ?? "", environment["PATH"] ?? ""),
-        argv,
-        environment: { ...environment, PWD: directory.path },
-        directory: directory.fd,
-        stdin,
-        timeoutMs,
-        maxOutputBytes,
-      };
-      return await Execution.start(spawner, spec, clock);
-    } finally {
-      directory.close();
     }
   }
 }

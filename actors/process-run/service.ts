@@ -6,6 +6,7 @@
  * 2. What failed is an error; `not_found` comes from a strict read alone.
  * 3. Nothing of arguments, input or output is logged or kept, but for the volatile output cache.
  */
+import type { Logger } from "pino";
 import type { z } from "zod";
 import { refuseRelativeProgram } from "../../host/executable.ts";
 import { isErrorCode, LemonError } from "../../protocol/errors.ts";
@@ -23,13 +24,14 @@ import {
   type SupervisorRef,
 } from "../../supervision/actor.ts";
 import type { ReceiptStore } from "../../transport/receipts/receipt.ts";
-import type { RunGround } from "./run.ts";
+import type { LaunchGround } from "./launch.ts";
 import { type RunActorParts, runActor, runDeadlineMs } from "./run-actor.ts";
 import { Runs } from "./runs.ts";
 import type { ProcessState } from "./state.ts";
 import { Table } from "./table.ts";
 
-export interface ProcessServiceDeps extends RunGround {
+export interface ProcessServiceDeps extends LaunchGround {
+  readonly log: Logger;
   readonly nodeId: string;
   /** This worker life. */
   readonly generation: number;

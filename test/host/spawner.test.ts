@@ -215,6 +215,23 @@ for (const mode of MODES) {
       expect(openDescriptors()).to.be.at.most(descriptors);
     });
 
+    it("takes what was made ready for it, which is made once, and goes with the spawner unused", async () => {
+      const one = spawnerOf(mode);
+      const descriptors = openDescriptors();
+      one.prepare();
+      const ready = openDescriptors();
+      expect(ready).to.be.greaterThan(descriptors);
+      one.prepare();
+      expect(openDescriptors()).to.equal(ready);
+      expect((await run(one, { argv: ["cat"], executable: "/bin/cat" })).exit.code).to.equal(0);
+      expect(openDescriptors()).to.equal(descriptors);
+      one.prepare();
+      const closed = openDescriptors();
+      await one.close();
+      // The reaper's pipe and the cgroup's own go, too.
+      expect(openDescriptors()).to.be.at.most(closed - (ready - descriptors));
+    });
+
     describe("with descendants", () => {
       /** Detaches for good: a new session, and a parent that is gone. Prints its pid. */
       const daemon = (setting = "") =>
