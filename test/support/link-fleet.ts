@@ -22,6 +22,8 @@ import { type LogLines, logLines } from "./log-lines.ts";
 import { startHub, startServer, type TestServer } from "./nats.ts";
 import { tempFolder } from "./temp-folder.ts";
 
+const HOUR_MS = 3_600_000;
+
 export interface TestController extends AsyncDisposable {
   readonly folder: string;
   readonly hub: TestServer;
@@ -118,6 +120,32 @@ export async function startController(clock: Clock = systemClock): Promise<TestC
       folder[Symbol.dispose]();
     },
   };
+}
+
+/** The same hub and accounts, as a controller sees them whose clock is set so much apart. */
+export function hubLinkAt(controller: TestController, offsetMs: number): Promise<HubLink> {
+  const { system, authority, folder, log } = controller;
+  return openHubLink({
+    system,
+    authority,
+    recordsFolder: join(folder, "accounts"),
+    clock: { ...systemClock, nowMs: () => Date.now() + offsetMs },
+    log: log.log,
+    onEvent: () => undefined,
+    isRenewing: () => false,
+  });
+}
+
+/** Credentials that ended an hour ago. */
+export async function expiredJwt(
+  controller: TestController,
+  node: NodeKey,
+  userKey: string,
+): Promise<string> {
+  const link = await hubLinkAt(controller, -2 * HOUR_MS);
+  const jwt = await link.issue(node, userKey, { expiresInMs: HOUR_MS });
+  link.stop();
+  return jwt;
 }
 
 /** Resolves when the hub knows of nobody who takes the node's calls. */

@@ -30,7 +30,7 @@ const RETRY_MAX_MS = 30_000;
 const SYNC_CONCURRENCY = 8;
 
 export interface IssueOptions {
-  /** From now, at most a day; null only for the accounts of a local node. */
+  /** From now, more than nothing and at most a day; null only for the accounts of a local node. */
   readonly expiresInMs: number | null;
 }
 
@@ -111,9 +111,11 @@ export class HubAccounts {
     const record = this.#existing(key);
     if (!isUserKey(userKey)) throw new LemonError("invalid_request");
     if (Object.hasOwn(record.revocations, userKey)) throw new LemonError("node_revoked");
-    if (expiresInMs === null ? record.kind === "node" : !(expiresInMs <= LONGEST_JWT_MS)) {
-      throw new LemonError("invalid_request");
-    }
+    const isAllowed =
+      expiresInMs === null
+        ? record.kind !== "node"
+        : expiresInMs > 0 && expiresInMs <= LONGEST_JWT_MS;
+    if (!isAllowed) throw new LemonError("invalid_request");
     const exp =
       expiresInMs === null ? {} : { exp: Math.floor((this.#nowMs() + expiresInMs) / 1_000) };
     return await encodeUser(

@@ -66,7 +66,7 @@ export function readServerInfo(port: number, clock: Clock): Promise<ServerInfo> 
   const { promise, resolve, reject } = Promise.withResolvers<ServerInfo>();
   const socket = connect({ host: "127.0.0.1", port });
   const fail = (cause?: unknown): void => reject(new LemonError("nats_server_failed", { cause }));
-  const cancelTimeout = clock.after(INFO_TIMEOUT_MS, fail);
+  const cancelTimeout = clock.after(INFO_TIMEOUT_MS, () => fail());
   let received = "";
   socket.setEncoding("utf8");
   socket.on("data", (text: string) => {
@@ -83,7 +83,7 @@ export function readServerInfo(port: number, clock: Clock): Promise<ServerInfo> 
     }
   });
   socket.on("error", fail);
-  socket.on("close", fail);
+  socket.on("close", () => fail());
   return promise.finally(() => {
     cancelTimeout();
     socket.destroy();

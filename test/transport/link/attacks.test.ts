@@ -16,6 +16,7 @@ import type { NodeKey } from "../../../protocol/ids.ts";
 import { newSigningKey } from "../../../transport/keys/signing-key.ts";
 import { callSubject, replySubject } from "../../../transport/rpc/subjects.ts";
 import {
+  expiredJwt,
   joinNode,
   startController,
   type TestController,
@@ -414,7 +415,7 @@ describe("a machine that speaks the leaf protocol by hand", () => {
 
     it("with credentials that have expired", async () => {
       const key = createUser();
-      const jwt = await controller.link.issue(own, key.getPublicKey(), { expiresInMs: -1_000 });
+      const jwt = await expiredJwt(controller, own, key.getPublicKey());
       expect(await refusal({ jwt, key })).to.match(refusedWord);
     });
 

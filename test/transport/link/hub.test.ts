@@ -10,7 +10,12 @@ import type { NodeKey } from "../../../protocol/ids.ts";
 import { openHubLink } from "../../../transport/link/hub.ts";
 import type { LinkEvent } from "../../../transport/link/watch.ts";
 import { inboxPrefix } from "../../../transport/rpc/subjects.ts";
-import { joinNode, startController, type TestController } from "../../support/link-fleet.ts";
+import {
+  hubLinkAt,
+  joinNode,
+  startController,
+  type TestController,
+} from "../../support/link-fleet.ts";
 import { logLines } from "../../support/log-lines.ts";
 import { openRawLeaf } from "../../support/raw-leaf.ts";
 import { refusalOf } from "../../support/refusal.ts";
@@ -123,8 +128,11 @@ describe("the controller's side of the node link", () => {
       const node = await controller.link.provision();
       const day = 24 * HOUR_MS;
       await controller.link.issue(node, userKey(), { expiresInMs: day });
+      await controller.link.issue(node, userKey(), { expiresInMs: 1 });
       for (const [key, expiresInMs] of [
         [userKey(), day + 1],
+        [userKey(), 0],
+        [userKey(), -Date.now()],
         [userKey(), Number.NaN],
         [userKey(), null],
         ["", HOUR_MS],
@@ -205,16 +213,8 @@ describe("the controller's side of the node link", () => {
       });
       const url = controller.websocketUrl;
       const link = await openRawLeaf({ url, jwt, key, serverName: "n-early" });
-      // The same hub and the same records, three hours before the credentials say they were issued.
-      const early = await openHubLink({
-        system: controller.system,
-        authority: controller.authority,
-        recordsFolder: join(controller.folder, "accounts"),
-        clock: { ...systemClock, nowMs: () => Date.now() - 3 * HOUR_MS },
-        log: logLines().log,
-        onEvent: () => undefined,
-        isRenewing: () => false,
-      });
+      // Three hours before the credentials say that they were issued.
+      const early = await hubLinkAt(controller, -3 * HOUR_MS);
       await early.revoke(node, [key.getPublicKey()]);
       await link.closed;
       expect(await refusedLink(jwt, key)).to.match(/authori|revoked/i);

@@ -10,6 +10,7 @@ import { createWorkerLife } from "../../../transport/link/worker-life.ts";
 import { requestSubject } from "../../../transport/rpc/subjects.ts";
 import { FakeClock, settle } from "../../support/fake-clock.ts";
 import {
+  expiredJwt,
   joinNode,
   silent,
   startController,
@@ -150,9 +151,7 @@ describe("the node's side of the link", () => {
     const life = createWorkerLife();
     const key = await controller.link.provision();
     const leaf = createLeafLink({ folder: join(folder.path, "link"), key: life.link, clock });
-    await leaf.install(
-      await controller.link.issue(key, life.link.getPublicKey(), { expiresInMs: -1_000 }),
-    );
+    await leaf.install(await expiredJwt(controller, key, life.link.getPublicKey()));
     await using server = await startNodeServer({
       sysUser: life.system,
       link: {
