@@ -9,8 +9,9 @@
  */
 import { LemonError } from "../protocol/errors.ts";
 import type { RequestFrame } from "../protocol/frames.ts";
+import type { Fields, MethodSpec } from "../protocol/method.ts";
 import { type InputOf, METHODS, type MethodName, type ResultOf } from "../protocol/methods.ts";
-import { readParams } from "../protocol/params.ts";
+import { type ParamsReader, paramsReader } from "../protocol/params.ts";
 import type { Role } from "../protocol/scopes.ts";
 import { PROTOCOL_VERSION } from "../protocol/version.ts";
 import { CallTable } from "./calls.ts";
@@ -72,6 +73,8 @@ export class Connection {
   readonly #options: ConnectionOptions;
   readonly #socket: Socket;
   readonly #calls: CallTable;
+  /** Of the methods that were called: what can be known of a declaration is worked out once. */
+  readonly #readers = new Map<string, ParamsReader<Fields>>();
   readonly #ended = Promise.withResolvers<SocketClose>();
   readonly #ready = Promise.withResolvers<Connection>();
   #phase: "opening" | "open" | "ended" = "opening";
@@ -155,7 +158,7 @@ export class Connection {
   ): Promise<unknown> {
     const spec = METHODS.get(method);
     if (spec === undefined) throw new LemonError("method_not_found");
-    const params = readParams(spec, given);
+    const params = this.#readerOf(spec)(given);
     const call: FailedCall = { spec, method, params };
     const { signal = null } = options;
     if (signal?.aborted === true) throw notSent("aborted", call, "The caller had already stopped");
@@ -181,6 +184,12 @@ export class Connection {
     });
     this.#socket.send(text);
     return promise;
+  }
+
+  #readerOf(spec: MethodSpec): ParamsReader<Fields> {
+    const reader = this.#readers.get(spec.name) ?? paramsReader(spec);
+    this.#readers.set(spec.name, reader);
+    return reader;
   }
 
   #greet(): void {

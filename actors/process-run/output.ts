@@ -69,6 +69,7 @@ export class Output implements OutputSink {
 
   /** Resolves when the streams have ended, after `withinMs` at the latest. */
   async endedWithin(withinMs: number): Promise<void> {
+    if (this.#open.size === 0) return;
     let cancel = (): void => {};
     const late = new Promise<void>((resolve) => {
       cancel = this.#clock.after(withinMs, resolve);
