@@ -11,7 +11,9 @@ import {
   until,
 } from "../../support/role-stage.ts";
 
-describe("lemon doctor beside roles that run", () => {
+describe("lemon doctor beside roles that run", function () {
+  // Whole programs; on a busy machine every start takes seconds.
+  this.timeout(60_000);
   let stage: RoleStage;
   let up: StartedController;
   let worker: StartedNode;

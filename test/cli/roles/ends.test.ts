@@ -16,7 +16,9 @@ import {
 const TOKEN = "operator-token-of-the-ends-0123456789";
 const OPERATOR = { LEMON_CONTROL_PLANE_OPERATOR_TOKEN: TOKEN };
 
-describe("the end of a role", () => {
+describe("the end of a role", function () {
+  // Whole programs; on a busy machine every start takes seconds.
+  this.timeout(60_000);
   let stage: RoleStage;
   beforeEach(() => {
     stage = new RoleStage();

@@ -12,7 +12,9 @@ const TOKEN = "operator-token-of-the-killed-0123456789";
 const OPERATOR = { LEMON_CONTROL_PLANE_OPERATOR_TOKEN: TOKEN };
 const JOINING = { LEMON_NODE_OPERATOR_TOKEN: TOKEN };
 
-describe("a role that is killed with SIGKILL", () => {
+describe("a role that is killed with SIGKILL", function () {
+  // Whole programs; on a busy machine every start takes seconds.
+  this.timeout(60_000);
   let stage: RoleStage;
   beforeEach(() => {
     stage = new RoleStage();
@@ -153,7 +155,7 @@ describe("a role that is killed with SIGKILL", () => {
     const node = (home: string): string => join(home, "nodes", "worker");
     const moments: readonly [string, (home: string, role: RoleProcess) => Promise<unknown>][] = [
       ["identity taken", (home) => seen(join(node(home), "lock"))],
-      ["approved", (home) => seen(join(home, "nodes", "execution"))],
+      ["approved", (home) => seenEnrolment(join(home, "nodes", "execution"))],
       ["life opened", (home) => seen(join(node(home), "link", "a.creds"))],
       ["server recorded", (home) => seenBelow(join(node(home), "server"), "server.json")],
       ["store open", (_, role) => logged(role, "receipt store is open")],
@@ -179,6 +181,13 @@ describe("a role that is killed with SIGKILL", () => {
   });
 
   const seen = (path: string) => until(path, () => existsSync(path) || undefined);
+  /** What the machine keeps of its approval; a file that is still being written has another name. */
+  const seenEnrolment = async (folder: string) => {
+    await seen(folder);
+    await until("the enrolment", () =>
+      readdirSync(folder).some((name) => name.startsWith("node-")) ? true : undefined,
+    );
+  };
   /** In the folder of whatever id the node got. */
   const seenBelow = async (folder: string, file: string) => {
     await seen(folder);

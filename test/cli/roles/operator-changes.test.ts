@@ -18,7 +18,9 @@ interface Row {
   readonly status: string;
 }
 
-describe("an operator's change of a node, by the command", () => {
+describe("an operator's change of a node, by the command", function () {
+  // Whole programs; on a busy machine every start takes seconds.
+  this.timeout(60_000);
   let stage: RoleStage;
   let controller: StartedController;
   let joining: Readonly<Record<string, string>>;

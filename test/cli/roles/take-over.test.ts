@@ -15,7 +15,9 @@ import {
 } from "../../support/role-stage.ts";
 import { beginRun } from "../../support/stage-runs.ts";
 
-describe("a second worker with the identity of one that serves", () => {
+describe("a second worker with the identity of one that serves", function () {
+  // Whole programs; on a busy machine every start takes seconds.
+  this.timeout(60_000);
   let stage: RoleStage;
   let controller: StartedController;
   let client: Client;
