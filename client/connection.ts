@@ -8,12 +8,11 @@
  *    deadline.
  */
 import { LemonError } from "../protocol/errors.ts";
-import type { RequestFrame } from "../protocol/frames.ts";
+import { PROTOCOL_VERSION, type RequestFrame } from "../protocol/frames.ts";
 import type { Fields, MethodSpec } from "../protocol/method.ts";
 import { type InputOf, METHODS, type MethodName, type ResultOf } from "../protocol/methods.ts";
 import { type ParamsReader, paramsReader } from "../protocol/params.ts";
 import type { Role } from "../protocol/scopes.ts";
-import { PROTOCOL_VERSION } from "../protocol/version.ts";
 import { CallTable } from "./calls.ts";
 import { CallError, ConnectError, type FailedCall, refusedHandshake } from "./errors.ts";
 import { type Hello, type Incoming, type IncomingEvent, readFrame } from "./incoming.ts";

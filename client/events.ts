@@ -7,6 +7,7 @@
  * 2. What waits for a slow reader is bounded.
  * 3. It ends when the client does: quietly after `close`, else with the `ConnectError` that ended it.
  */
+import { type AnyEventName, EVENT_SPECS, type PayloadOf } from "../protocol/events.ts";
 import type { ConnectError } from "./errors.ts";
 import type { IncomingEvent } from "./incoming.ts";
 
@@ -16,6 +17,21 @@ export interface Missed {
 }
 
 export type ClientEvent = IncomingEvent | Missed;
+
+/** An event whose payload is what this version declares (`protocol/events.ts`). */
+export interface KnownEvent<E extends AnyEventName> extends IncomingEvent {
+  readonly event: E;
+  readonly payload: PayloadOf<E>;
+}
+
+/** Whether it is this event, with a payload as this version knows it. A newer peer may add members. */
+export function isEvent<E extends AnyEventName>(
+  event: ClientEvent,
+  name: E,
+): event is KnownEvent<E> {
+  if (!("event" in event) || event.event !== name) return false;
+  return EVENT_SPECS[name].payload.safeParse(event.payload).success;
+}
 
 export interface EventsOptions {
   /** Ends the iterator. */

@@ -6,7 +6,13 @@ export { type BackoffPolicy, DEFAULT_BACKOFF } from "./backoff.ts";
 export { type Client, type ConnectionEnd, type ConnectOptions, connect } from "./client.ts";
 export type { CallOptions } from "./connection.ts";
 export { CallError, ConnectError } from "./errors.ts";
-export type { ClientEvent, EventsOptions, Missed } from "./events.ts";
+export {
+  type ClientEvent,
+  type EventsOptions,
+  isEvent,
+  type KnownEvent,
+  type Missed,
+} from "./events.ts";
 export type { Hello } from "./incoming.ts";
 export type { Settlement } from "./settlement.ts";
 export {

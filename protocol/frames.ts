@@ -58,6 +58,9 @@ export interface HelloFrame {
   };
 }
 
+/** Version of the protocol in `hello-ok`. */
+export const PROTOCOL_VERSION = 1;
+
 /** The id of an answer to a frame whose own id could not be read. */
 export const UNKNOWN_FRAME_ID = "unknown";
 

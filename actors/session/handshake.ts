@@ -3,10 +3,9 @@
  * client puts there is an error but `params` that are no object: what can not be used is not there.
  */
 import { EVENTS } from "../../protocol/events.ts";
-import type { HelloFrame, Policy } from "../../protocol/frames.ts";
+import { type HelloFrame, type Policy, PROTOCOL_VERSION } from "../../protocol/frames.ts";
 import { isMap, paramsMap } from "../../protocol/params.ts";
 import { grantScopes, SCOPES_OF_ROLE, type Scope } from "../../protocol/scopes.ts";
-import { PROTOCOL_VERSION } from "../../protocol/version.ts";
 import type { Caller, Credentials, Identity } from "./handler.ts";
 
 /** The part of a `connect` that the client wrote. */

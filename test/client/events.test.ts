@@ -1,6 +1,12 @@
 import { expect } from "chai";
 import { socketOpener } from "../../cli/socket.ts";
-import { type Client, type ClientEvent, type ConnectOptions, connect } from "../../client/index.ts";
+import {
+  type Client,
+  type ClientEvent,
+  type ConnectOptions,
+  connect,
+  isEvent,
+} from "../../client/index.ts";
 import { FakeControlPlane, type PeerConnection } from "../support/fake-control-plane.ts";
 import { ManualTimers } from "../support/manual-timers.ts";
 import { refusalOf } from "../support/refusal.ts";
@@ -159,5 +165,23 @@ describe("the events of a client", () => {
     stop.abort();
     expect((await reading).done).to.equal(true);
     expect(await take(client.events({ signal: stop.signal }), 1)).to.deep.equal(["done"]);
+  });
+
+  it("are known by name and payload; a newer peer's additions do no harm, its changes are seen", async () => {
+    await start();
+    const events = client.events();
+    const presence = (payload: unknown): void =>
+      line(1).frame({ type: "event", event: "presence", seq: 1, payload, stateVersion: STATE });
+    presence({ connections: [], count: 3, more: true });
+    presence({ connections: [], count: "three" });
+    send(line(1), 2, { type: "custom", payload: {}, timestampMs: 1 });
+    line(1).drop();
+    const verdicts: unknown[] = [];
+    for await (const event of events) {
+      verdicts.push(isEvent(event, "presence") ? event.payload.count : isEvent(event, "custom"));
+      if (verdicts.length === 3) break;
+    }
+    expect(verdicts).to.deep.equal([3, false, true]);
+    expect(isEvent({ missed: "behind" }, "custom")).to.equal(false);
   });
 });
