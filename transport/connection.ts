@@ -55,7 +55,8 @@ const RECONNECT_JITTER_MS = 50;
 /** Others connect to it too, and all of them come back at once. */
 const REMOTE_RECONNECT_WAIT_MS = 250;
 const REMOTE_RECONNECT_JITTER_MS = 250;
-const PING_MS = 5_000;
+/** After two that were not answered the third is not sent: a silent server is given up in 6 to 9 s. */
+const PING_MS = 3_000;
 const UNANSWERED_PINGS = 2;
 
 /** Errors: `unavailable` when the server does not take the first connection; `connectRefusal` says why. */

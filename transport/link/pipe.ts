@@ -15,7 +15,7 @@ import type { Ration, Share } from "./ration.ts";
 
 /** A websocket has no use for a half-closed line: this is for what is still on its way. */
 const LINGER_MS = 5_000;
-/** Longer than either end needs to find the other dead (two PINGs of 5 s, and the hub's write deadline of 10 s). */
+/** Longer than either end needs to find the other dead: 15 s by two PINGs unanswered, or the hub's write deadline of 10 s. */
 const STALLED_MS = 30_000;
 
 export interface PipeOptions {

@@ -24,8 +24,9 @@ import { ALL_REPLIES, callSubject, lastToken, replySubject, senderOf } from "./s
 const RESEND_FOR_MS = 50;
 const RESEND_EVERY_MS = 5;
 /**
- * How long a call counts as being on the link. A healthy link moves its bytes in far less; a dead one
- * is found after two missed pings of 5 s. A run of half an hour must not fill the link while it runs.
+ * How long a call counts as being on the link. A healthy link moves its bytes in far less, and a dead one
+ * is found soon after by PINGs of 5 s, two of them unanswered. A run of half an hour must not fill the
+ * link while it runs.
  */
 const ON_LINK_MS = 10_000;
 /** How long a node may keep its calls waiting while it renews its link. */
