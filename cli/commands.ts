@@ -66,8 +66,10 @@ function onController(command: Command): Command {
     .option("--controller <url>", "the controller (default: the one that runs here)")
     .option("--operator-token <token>", "visible in ps to others: prefer LEMON_WS_TOKEN or a file")
     .option("--operator-token-file <file>", "file that holds the operator token")
-    .option("--ca-file <file>", "PEM of the authorities to trust instead of the system's");
+    .option("--ca-file <file>", CA_FILE);
 }
+
+const CA_FILE = "PEM of the authorities to trust instead of the system's";
 
 const collect = (value: string, before: readonly string[] = []): string[] => [...before, value];
 
@@ -85,17 +87,35 @@ function listener(command: Command): Command {
   return command
     .option("--port <port>", "port to listen on; 0 takes a free one (default: 4040)")
     .option("--host <address>", "address to listen on (default: 127.0.0.1)")
+    .option(
+      "--tls-cert <file>",
+      "serve TLS with this certificate chain (PEM); SIGHUP loads it anew",
+    )
+    .option("--tls-key <file>", "its private key (PEM, mode 0600)")
+    .option(
+      "--trusted-proxy <network>",
+      "address or CIDR of a proxy whose X-Forwarded-For counts; repeatable",
+      collect,
+    )
+    .option(
+      "--allowed-origin <origin>",
+      "page that may connect from a browser, besides this machine's own; repeatable",
+      collect,
+    )
     .option("--nats <urls>", "use this NATS system instead of the embedded server; comma-separated")
     .option("--nats-creds <file>", "credentials of the controller's account there")
     .option("--nats-sys-creds <file>", "credentials of its system account")
     .option("--nats-operator-key <file>", "seed of its operator's signing key")
     .option("--nats-leaf-url <urls>", "where nodes connect to it; comma-separated")
-    .option("--ca-file <file>", "PEM of the authorities to trust instead of the system's");
+    .option("--ca-file <file>", `${CA_FILE}, for that NATS system`);
 }
 
 const LISTENER_ENVIRONMENT = `
 Environment:
   LEMON_CONTROL_PLANE_PORT             as --port
+  LEMON_TLS_CERT, LEMON_TLS_KEY        as --tls-cert and --tls-key
+  LEMON_TRUSTED_PROXIES                as --trusted-proxy; comma-separated
+  LEMON_ALLOWED_ORIGINS                as --allowed-origin; comma-separated
   LEMON_CONTROL_PLANE_OPERATOR_TOKEN   the operator token; without it one is kept in LEMON_HOME/run
   LEMON_NATS_URL                       as --nats
   LEMON_NATS_SERVER                    absolute path of the nats-server to run
@@ -135,7 +155,7 @@ function addJoin(node: Command, { shell, report, finish }: CommandContext): void
     .option("--node-id <id>", "recover this durable id")
     .option("--repair", "recover it by the operator's authority")
     .option("--allow-insecure-controller", "accept ws:// beyond loopback")
-    .option("--ca-file <file>", "PEM of the authorities to trust instead of the system's")
+    .option("--ca-file <file>", CA_FILE)
     .addHelpText(
       "after",
       `
@@ -143,6 +163,7 @@ Environment:
   LEMON_CONTROLLER                       as --controller
   LEMON_NODE_OPERATOR_TOKEN              as --operator-token
   LEMON_NODE_TOKEN                       as --token
+  LEMON_CA_FILE                          as --ca-file
   LEMON_NODE_ALLOW_INSECURE_CONTROLLER   true: as the flag
   LEMON_NODE_LAUNCH_CWD                  where relative --cwd and --allowed-root start
 

@@ -4,6 +4,8 @@
  * 1. A record counts only while the very process that wrote it lives: pid and start time are compared.
  * 2. It is read as a private file of this account, so nobody else can point a token elsewhere.
  * 3. A controller removes its own record and no other's.
+ * 4. With TLS it holds the very certificate that is shown. By 2 that is proof enough of whom one reaches,
+ *    whoever issued it and whatever name it was issued for.
  */
 import { readdir, unlink } from "node:fs/promises";
 import { join } from "node:path";
@@ -20,6 +22,8 @@ const controllerRecord = z.looseObject({
   tokenFile: z.string().nullable(),
   /** The address it listens on; absent: 127.0.0.1. */
   host: z.string().optional(),
+  /** PEM of the certificate that it shows; absent: it speaks no TLS. */
+  certificate: z.string().optional(),
 });
 export type ControllerRecord = z.infer<typeof controllerRecord>;
 
@@ -87,8 +91,10 @@ async function readRecord(path: string): Promise<ControllerRecord | RecordFault>
 }
 
 /** Where a command on this machine reaches it: a wildcard address is reached over loopback. */
-export function controllerRecordUrl({ host = "127.0.0.1", port }: ControllerRecord): string {
-  if (host === "0.0.0.0") return `ws://127.0.0.1:${port}/ws`;
-  if (host === "::") return `ws://[::1]:${port}/ws`;
-  return `ws://${host.includes(":") ? `[${host}]` : host}:${port}/ws`;
+export function controllerRecordUrl(record: ControllerRecord): string {
+  const { host = "127.0.0.1", port, certificate } = record;
+  const scheme = certificate === undefined ? "ws" : "wss";
+  if (host === "0.0.0.0") return `${scheme}://127.0.0.1:${port}/ws`;
+  if (host === "::") return `${scheme}://[::1]:${port}/ws`;
+  return `${scheme}://${host.includes(":") ? `[${host}]` : host}:${port}/ws`;
 }

@@ -2,20 +2,26 @@
 import { type Client, type ConnectOptions, connect } from "../client/index.ts";
 import type { Report } from "./report.ts";
 import type { Shell } from "./shell.ts";
-import { socketOpener } from "./socket.ts";
+import { type SocketSettings, socketOpener } from "./socket.ts";
 import { resolveTarget, type Target, type TargetFlags } from "./target.ts";
 
 const CLIENT_ID = "lemon-cli";
 
 /** The client's options for a target; the caller closes what it opens. */
-export function connectOptions(shell: Shell, { url, token, ca }: Target): ConnectOptions {
+export function connectOptions(shell: Shell, { url, token, ...trust }: Target): ConnectOptions {
   return {
     url,
     token,
     clientId: CLIENT_ID,
-    openSocket: socketOpener(ca === null ? {} : { ca }),
+    openSocket: socketOpener(trustOf(trust)),
     timers: shell.timers,
   };
+}
+
+/** Whom a command trusts to be its target. */
+export function trustOf({ ca, certificate }: Pick<Target, "ca" | "certificate">): SocketSettings {
+  if (certificate !== null) return { certificate };
+  return ca === null ? {} : { ca };
 }
 
 /** Runs `work` on a connection to the controller that the flags name, and closes it. */

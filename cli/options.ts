@@ -6,9 +6,10 @@ import { statSync } from "node:fs";
 import { isAbsolute, resolve } from "node:path";
 import { port, switchedOn, variable } from "./arguments.ts";
 import { controllerUrl, isReadableOnTheWay } from "./controller-url.ts";
+import { type DoorFlags, type DoorOptions, doorOptions } from "./door-options.ts";
 import { UsageError } from "./exit.ts";
 import type { Shell } from "./shell.ts";
-import { lemonHome, readTokenFile } from "./target.ts";
+import { caFileOf, lemonHome, readTokenFile } from "./target.ts";
 
 /** A NATS cluster in place of the embedded hub. What is null is refused by what needs it, with its reason. */
 export interface ExternalNats {
@@ -35,7 +36,7 @@ interface RoleOptions {
   readonly caFile: string | null;
 }
 
-export interface StartOptions extends RoleOptions {
+export interface StartOptions extends RoleOptions, DoorOptions {
   readonly host: string;
   /** 0 asks for a free one. */
   readonly port: number;
@@ -93,7 +94,7 @@ interface PlaceFlags {
   readonly allowedRoot?: readonly string[];
 }
 
-export interface StartFlags extends RoleFlags, NatsFlags {
+export interface StartFlags extends RoleFlags, NatsFlags, DoorFlags {
   readonly host?: string;
   readonly port?: string;
 }
@@ -121,6 +122,7 @@ export function startOptions(shell: Shell, flags: StartFlags): StartOptions {
     host: listenHost(flags.host),
     port: portText === null ? DEFAULT_PORT : port(portFlag, portText),
     nats: externalNats(shell, flags),
+    ...doorOptions(shell, flags),
   };
 }
 
@@ -191,11 +193,12 @@ export async function joinOptions(shell: Shell, flags: JoinFlags): Promise<JoinO
 }
 
 function roleOptions(shell: Shell, flags: RoleFlags): RoleOptions {
+  const ca = caFileOf(shell, flags);
   return {
     home: lemonHome(shell),
     json: flags.json ?? false,
     environment: shell.environment,
-    caFile: flags.caFile === undefined ? null : existing(shell, "--ca-file", flags.caFile, "file"),
+    caFile: ca === null ? null : existing(shell, ca.named, ca.path, "file"),
   };
 }
 

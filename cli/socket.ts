@@ -2,18 +2,36 @@
  * Owns the WebSocket that Node processes use: the platform's own takes no CA file, does not say why
  * a connection failed, can not be dropped, and bounds nothing that comes in.
  */
+import { X509Certificate } from "node:crypto";
+import { Agent } from "node:https";
 import { WebSocket } from "ws";
 import type { OpenSocket, SocketClose } from "../client/index.ts";
 
 export interface SocketSettings {
   /** PEM of the authorities to trust in place of the system's. */
   readonly ca?: string;
+  /** PEM of the one certificate to trust, whatever it says of itself; goes before `ca`. */
+  readonly certificate?: string;
+}
+
+/** How Node's requests trust by these settings; undefined for what the system trusts. */
+export function trustingAgent({ ca, certificate }: SocketSettings): Agent | undefined {
+  if (certificate === undefined) return ca === undefined ? undefined : new Agent({ ca });
+  const { fingerprint256 } = new X509Certificate(certificate);
+  return new Agent({
+    ca: certificate,
+    // It is trusted itself, not those that issued it.
+    allowPartialTrustChain: true,
+    checkServerIdentity: (_host, shown) =>
+      shown.fingerprint256 === fingerprint256 ? undefined : new Error("another certificate"),
+  });
 }
 
 /** Longest inbound frame in bytes; a longer one ends the connection with 1009. */
 const MAX_INBOUND_BYTES = 16_777_216;
 
 export function socketOpener(settings: SocketSettings = {}): OpenSocket {
+  const agent = trustingAgent(settings);
   return (url, events) => {
     let failure: string | null = null;
     const socket = new WebSocket(url, {
@@ -21,7 +39,7 @@ export function socketOpener(settings: SocketSettings = {}): OpenSocket {
       // Compressed frames would undo the bound above, and cost more than loopback gains.
       perMessageDeflate: false,
       followRedirects: false,
-      ...(settings.ca === undefined ? {} : { ca: settings.ca }),
+      ...(agent === undefined || !url.startsWith("wss:") ? {} : { agent }),
     });
     socket.on("open", () => events.opened());
     socket.on("message", (data, isBinary) => {

@@ -5,6 +5,8 @@
  *    runs here. Several are an error that lists them, never a guess.
  * 2. A token is handed only to whom it was given for: the managed file's to the controller that runs
  *    here, the others to the controller the user named.
+ * 3. The controller that runs here is known by the certificate of its record, which only this account can
+ *    have written: neither its name nor its authority has to be one that anybody trusts.
  */
 import { join, resolve } from "node:path";
 import { LemonError } from "../protocol/errors.ts";
@@ -29,6 +31,8 @@ export interface Target {
   readonly token: string | null;
   /** PEM of the authorities to trust instead of the system's. */
   readonly ca: string | null;
+  /** PEM of the one certificate that it shows, when it runs here; goes before `ca`. */
+  readonly certificate: string | null;
   /** What a command printed for later needs at its end to reach the same controller in the same way. */
   readonly suffix: string;
   /** Something the user should know before the connection is made. */
@@ -42,23 +46,27 @@ export function lemonHome(shell: Pick<Shell, "environment" | "cwd" | "homeDirect
 }
 
 export async function resolveTarget(shell: Shell, flags: TargetFlags): Promise<Target> {
-  const ca = await readCa(shell, flags.caFile);
+  const ca = await readCa(shell, flags);
   const givenToken = await readToken(shell, flags);
   const named = flags.controller ?? variable(shell.environment, "LEMON_CONTROLLER");
   if (named === null) {
     const { record, url } = await theOneThatRunsHere(shell);
     const token = givenToken ?? (await localToken(shell, record));
-    return { url, token, ca, suffix: suffixOf(flags, url), warning: null };
+    const { certificate = null } = record;
+    return { url, token, ca, certificate, suffix: suffixOf(flags, url), warning: null };
   }
 
   const flag = flags.controller === undefined ? "LEMON_CONTROLLER" : "--controller";
   const url = controllerUrl(flag, named);
-  const local = givenToken === null ? await localAt(shell, url) : null;
-  const token = local === null ? givenToken : await localToken(shell, local.record);
+  // The record is read for what only it tells: the token, or the certificate.
+  const asks = givenToken === null || url.startsWith("wss:");
+  const local = asks ? await localAt(shell, url) : null;
+  const token = givenToken ?? (local === null ? null : await localToken(shell, local.record));
   return {
     url: local?.url ?? url,
     token,
     ca,
+    certificate: local?.record.certificate ?? null,
     suffix: suffixOf(flags, url),
     warning:
       token !== null && isReadableOnTheWay(url)
@@ -113,15 +121,20 @@ async function runningHere(shell: Shell): Promise<readonly RunningHere[]> {
  */
 async function localAt(shell: Shell, url: string): Promise<RunningHere | null> {
   const { protocol, hostname, port, pathname } = new URL(url);
-  if (protocol !== "ws:" || !isLoopback(hostname)) return null;
+  if (!isLoopback(hostname)) return null;
+  const asked = port === "" ? IMPLIED_PORT[protocol] : port;
   const found = (await runningHere(shell)).find(
-    ({ record }) =>
-      String(record.port) === (port === "" ? "80" : port) && listensAt(record, hostname),
+    ({ record, url: own }) =>
+      own.startsWith(`${protocol}//`) &&
+      String(record.port) === asked &&
+      listensAt(record, hostname),
   );
   if (found === undefined) return null;
   if (hostname !== "localhost") return { ...found, url };
   return { ...found, url: new URL(pathname, found.url).href };
 }
+
+const IMPLIED_PORT: Readonly<Record<string, string>> = { "ws:": "80", "wss:": "443" };
 
 /** Whether a controller listens at a loopback address, as `URL.hostname` writes it. */
 function listensAt({ host = "127.0.0.1" }: ControllerRecord, hostname: string): boolean {
@@ -168,11 +181,23 @@ export async function readTokenFile(
   return text;
 }
 
-async function readCa(shell: Shell, path: string | undefined): Promise<string | null> {
-  if (path === undefined) return null;
+/** The file of authorities that a flag or `LEMON_CA_FILE` names, and by which of the two. */
+export function caFileOf(
+  { environment }: Pick<Shell, "environment">,
+  { caFile }: Pick<TargetFlags, "caFile">,
+): { readonly named: string; readonly path: string } | null {
+  if (caFile !== undefined) return { named: "--ca-file", path: caFile };
+  const path = variable(environment, "LEMON_CA_FILE");
+  return path === null ? null : { named: "LEMON_CA_FILE", path };
+}
+
+async function readCa(shell: Shell, flags: TargetFlags): Promise<string | null> {
+  const given = caFileOf(shell, flags);
+  if (given === null) return null;
+  const { named, path } = given;
   const file = openUserFile(shell.cwd, path);
-  const pem = (await readWhole("--ca-file", file, LARGEST_CA_FILE_BYTES)).toString("utf8");
+  const pem = (await readWhole(named, file, LARGEST_CA_FILE_BYTES)).toString("utf8");
   if (!pem.includes("-----BEGIN CERTIFICATE-----"))
-    throw new UsageError("--ca-file names a file that holds no PEM certificate");
+    throw new UsageError(`${named} names a file that holds no PEM certificate`);
   return pem;
 }

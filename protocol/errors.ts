@@ -88,6 +88,11 @@ export const ERRORS = {
     "The port is already in use; stop what listens there or choose another with --port",
   ),
   listen_refused: row("UNAVAILABLE", false, "The address can not be listened on; check --host"),
+  tls_unusable: row(
+    "UNAVAILABLE",
+    false,
+    "The TLS certificate or key can not be used; check --tls-cert and --tls-key",
+  ),
   operator_token_unusable: row(
     "FORBIDDEN",
     false,

@@ -5,11 +5,12 @@ import { type Client, ConnectError, connect } from "../../client/index.ts";
 import { LemonError } from "../../protocol/errors.ts";
 import { LEMON_VERSION } from "../../protocol/version.ts";
 import { certificateAdvice } from "../certificate.ts";
-import { connectOptions } from "../dial.ts";
+import { connectOptions, trustOf } from "../dial.ts";
 import { UsageError } from "../exit.ts";
 import { receiptsWarning } from "../node/show.ts";
 import { durationText } from "../printable.ts";
 import type { Shell } from "../shell.ts";
+import { trustingAgent } from "../socket.ts";
 import { resolveTarget, type Target, type TargetFlags } from "../target.ts";
 import { type Finding, fail, ok, warn } from "./check.ts";
 
@@ -94,11 +95,13 @@ async function checkClock(target: Target): Promise<Finding> {
     : ok(name, "agrees with the controller's");
 }
 
-function dateOf({ url, ca }: Target): Promise<number | null> {
+function dateOf({ url, ...trust }: Target): Promise<number | null> {
   const { promise, resolve } = Promise.withResolvers<number | null>();
   const address = url.replace(/^ws/, "http").replace(/\/ws$/, "/healthz");
-  const send = address.startsWith("https:") ? httpsRequest : httpRequest;
-  const request = send(address, { timeout: HEALTHZ_MS, ...(ca === null ? {} : { ca }) });
+  const timeout = HEALTHZ_MS;
+  const request = address.startsWith("https:")
+    ? httpsRequest(address, { timeout, agent: trustingAgent(trustOf(trust)) })
+    : httpRequest(address, { timeout });
   request.once("response", (response) => {
     response.resume();
     const ms = Date.parse(response.headers.date ?? "");

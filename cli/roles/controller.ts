@@ -51,6 +51,7 @@ import { unlessAsked } from "./foreground.ts";
 import { claimIdentity, controllerFolders, openHome } from "./home.ts";
 import type { Hub, HubEvents } from "./hub.ts";
 import { natsServerBinary } from "./nats-binary.ts";
+import { serveCertificate } from "./served-certificate.ts";
 
 export interface Controller extends AsyncDisposable {
   /** Where a command on this machine reaches it. */
@@ -59,6 +60,8 @@ export interface Controller extends AsyncDisposable {
   /** Path of the managed operator token; null with a token from the environment. */
   readonly tokenFile: string | null;
   readonly operatorToken: string;
+  /** PEM of the certificate that it shows at its start; null without TLS. */
+  readonly certificate: string | null;
   readonly system: ActorSystem;
   readonly hub: Hub;
   readonly nodes: Nodes;
@@ -79,13 +82,24 @@ export async function startController(
   const { clock, log, logbook, environment } = context;
   await using stack = new AsyncDisposableStack();
 
+  const served = options.tls === null ? null : await serveCertificate(options.tls, context);
+  if (served !== null) stack.use(served);
   const openHub = await hubOpener(options, context);
   await openHome(home);
   const folders = controllerFolders(home);
   const lock = await claimIdentity(folders.directory, "the controller");
   stack.defer(() => lock.release());
 
-  const http = await listenHttp({ host: options.host, port: options.port, clock, log });
+  const { host, port, trustedProxies, allowedOrigins } = options;
+  const http = await listenHttp({
+    host,
+    port,
+    clock,
+    log,
+    certificate: served?.current ?? null,
+    trustedProxies,
+    allowedOrigins,
+  });
   stack.defer(() => http.close());
   const operator = await loadOperatorToken({ environment, home, port: http.port });
 
@@ -177,24 +191,33 @@ export async function startController(
   if (proxy !== null) upgrades.set("/leafnode", proxy.upgrade);
   http.serve(upgrades);
 
-  const record: ControllerRecord = {
-    host: options.host,
+  let announced = false;
+  let record: ControllerRecord = {
+    host,
     port: http.port,
     pid: process.pid,
     startTime: identify(process.pid)?.startTime ?? "",
     tokenFile: operator.file,
+    ...(served === null ? {} : { certificate: served.current.leaf }),
   };
+  served?.follow(async (renewed) => {
+    record = { ...record, certificate: renewed.leaf };
+    if (announced) await writeControllerRecord(home, record);
+    http.renew(renewed);
+  });
   const owned = stack.move();
   return {
     url: controllerRecordUrl(record),
     port: http.port,
     tokenFile: operator.file,
     operatorToken: operator.token,
+    certificate: record.certificate ?? null,
     system,
     hub,
     nodes: fleet,
     ended: system.ended,
     async announce() {
+      announced = true;
       await writeControllerRecord(home, record);
       owned.defer(() => removeControllerRecord(home, record));
     },

@@ -17,16 +17,19 @@ export interface FirstRunOptions {
   readonly url: string;
   readonly token: string;
   readonly nodeId: string;
+  /** What the controller shows; null without TLS. */
+  readonly certificate: string | null;
   readonly signal: AbortSignal;
 }
 
 /** Reads the receipt first, and runs only what was proven to be absent. Errors: those of the calls. */
-export async function firstRun({ url, token, nodeId, signal }: FirstRunOptions): Promise<FirstRun> {
+export async function firstRun(options: FirstRunOptions): Promise<FirstRun> {
+  const { url, token, nodeId, certificate, signal } = options;
   const client = await connect({
     url,
     token,
     clientId: "lemon-first-run",
-    openSocket: socketOpener(),
+    openSocket: socketOpener(certificate === null ? {} : { certificate }),
     signal,
   });
   try {

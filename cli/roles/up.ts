@@ -54,14 +54,14 @@ async function serve(
 
 /** A first run that fails is told; it is no reason to stop serving. */
 async function showFirstRun(
-  { url, operatorToken }: Controller,
+  { url, operatorToken: token, certificate }: Controller,
   node: LocalNode,
   announcement: Announcement,
   signal: AbortSignal,
 ): Promise<void> {
   const { nodeId } = node;
   try {
-    announcement.firstRun(await firstRun({ url, token: operatorToken, nodeId, signal }), node);
+    announcement.firstRun(await firstRun({ url, token, nodeId, certificate, signal }), node);
   } catch (failure) {
     if (signal.aborted) return;
     announcement.note(

@@ -1,25 +1,38 @@
 /**
- * Owns the one listening port of a control plane: plain requests, and the dispatch of upgrades to those
- * who serve them. No rule of the domain lives here.
+ * Owns the one listening port of a control plane, with TLS or without: plain requests, and the dispatch of
+ * upgrades to those who serve them. No rule of the domain lives here.
  *
  * 1. An upgrade reaches a handler by its exact path alone, and only after `serve`; every other one is
- *    answered and closed.
- * 2. A peer that dawdles over its request head is cut; no body is ever kept.
- * 3. After `close` no socket of this port is left.
+ *    answered and closed, and so is one from a page that may not enter.
+ * 2. A peer that dawdles over its TLS handshake or its request head is cut; no body is ever kept.
+ * 3. Connections are bounded in all, and for each address they come from.
+ * 4. After `close` no socket of this port is left.
  *
  * Source: control-plane-wire.md 1.1 and 4 (first table), system-methods.md, rulings ("Listening").
  */
 import { once } from "node:events";
-import { createServer, type IncomingMessage, type Server } from "node:http";
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import { createServer as createTlsServer, type Server as TlsServer } from "node:https";
+import type { Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import type { Logger } from "pino";
 import type { Clock } from "../../host/clock.ts";
 import { LemonError } from "../../protocol/errors.ts";
+import { AddressCounts, type AddressLimits } from "./addresses.ts";
 import { type HttpAnswer, jsonAnswer, refusal, sendAnswer, sendOnSocket } from "./answer.ts";
+import { type ServerCertificate, secureContextOptions } from "./certificate.ts";
 import { occasionally } from "./occasionally.ts";
+import { mayEnter } from "./origin.ts";
+import { type Peer, peerOf } from "./peer.ts";
+import { type Network, TrustedProxies } from "./proxies.ts";
 
 /** Serves one upgrade path. It owns the socket from the call on, errors included. */
-export type UpgradeHandler = (request: IncomingMessage, socket: Duplex, head: Buffer) => void;
+export type UpgradeHandler = (
+  request: IncomingMessage,
+  socket: Duplex,
+  head: Buffer,
+  peer: Peer,
+) => void;
 
 export interface HttpServerOptions {
   readonly host: string;
@@ -27,10 +40,18 @@ export interface HttpServerOptions {
   readonly port: number;
   readonly clock: Clock;
   readonly log: Logger;
+  /** Null, which is the default: no TLS. */
+  readonly certificate?: ServerCertificate | null;
+  /** Whose word counts about who calls. Default: nobody's. */
+  readonly trustedProxies?: readonly Network[];
+  /** Pages that may enter besides our own, as `parseOrigin` gives them. Default: none. */
+  readonly allowedOrigins?: readonly string[];
   readonly limits?: Partial<HttpLimits>;
 }
 
-export interface HttpLimits {
+export interface HttpLimits extends AddressLimits {
+  /** Time a peer has for its TLS handshake, in ms. */
+  readonly tlsHandshakeMs: number;
   /** Time a peer has for its request head, from the opening of its connection, in ms. */
   readonly headMs: number;
   /** Time for a whole request, in ms. */
@@ -45,6 +66,7 @@ export interface HttpLimits {
 }
 
 const LIMITS: HttpLimits = {
+  tlsHandshakeMs: 10_000,
   headMs: 10_000,
   requestMs: 15_000,
   keepAliveMs: 5_000,
@@ -52,6 +74,10 @@ const LIMITS: HttpLimits = {
   headBytes: 16_384,
   // The sessions' own limit, with room for node links and probes beside them.
   connections: 12_288,
+  // A site behind one address may have 500 nodes, of two connections each; and no one address can take
+  // more than a twelfth of the port.
+  perAddress: 1_024,
+  countLoopback: false,
 };
 
 export interface HttpServer {
@@ -59,6 +85,8 @@ export interface HttpServer {
   readonly port: number;
   /** Until this is called every request is answered 503: the port is known before its services are. */
   serve(upgrades: ReadonlyMap<string, UpgradeHandler>): void;
+  /** Shows another certificate from the next connection on; those that stand go on. Only with TLS. */
+  renew(certificate: ServerCertificate): void;
   /** Stops listening at once; whoever is still connected after `graceMs` is cut. */
   close(graceMs?: number): Promise<void>;
 }
@@ -75,38 +103,62 @@ export async function listenHttp(options: HttpServerOptions): Promise<HttpServer
 }
 
 class Port implements HttpServer {
-  readonly #server: Server;
+  readonly #server: Server | TlsServer;
+  readonly #secure: boolean;
   readonly #clock: Clock;
   readonly #log: Logger;
-  /** Sockets that left HTTP; the server knows of them no longer. */
-  readonly #upgraded = new Set<Duplex>();
+  readonly #proxies: TrustedProxies;
+  readonly #allowedOrigins: ReadonlySet<string>;
+  readonly #addresses: AddressCounts;
+  /** As the system gave them: with TLS they are below those that requests and upgrades know. */
+  readonly #sockets = new Set<Socket>();
+  readonly #crowded: () => void;
   #upgrades: ReadonlyMap<string, UpgradeHandler> | null = null;
   #port = 0;
 
   constructor({ clock, log, ...options }: HttpServerOptions) {
     const limits = { ...LIMITS, ...options.limits };
+    const { certificate = null, trustedProxies = [], allowedOrigins = [] } = options;
     this.#clock = clock;
     this.#log = log;
-    this.#server = createServer({
+    this.#secure = certificate !== null;
+    this.#proxies = new TrustedProxies(trustedProxies);
+    this.#allowedOrigins = new Set(allowedOrigins);
+    this.#addresses = new AddressCounts(limits);
+    const times = {
       maxHeaderSize: limits.headBytes,
       headersTimeout: limits.headMs,
       requestTimeout: limits.requestMs,
       keepAliveTimeout: limits.keepAliveMs,
       connectionsCheckingInterval: limits.checkMs,
-    });
+    };
+    this.#server =
+      certificate === null
+        ? createServer(times)
+        : createTlsServer({
+            ...times,
+            ...secureContextOptions(certificate),
+            handshakeTimeout: limits.tlsHandshakeMs,
+          });
     this.#server.maxConnections = limits.connections;
     // By default Node drops, without a word, what comes after the 2,000th header: a peer could hide an
     // `X-Forwarded-For` behind 2,000 others. The size of the head bounds their number already.
     this.#server.maxHeadersCount = 0;
-    this.#server.on("request", (request, response) => {
-      sendAnswer(response, this.#answerTo(request), request.method !== "HEAD");
-    });
+    this.#server.on("connection", (socket: Socket) => this.#accepted(socket));
+    this.#server.on("request", (request, response) => this.#request(request, response));
     this.#server.on("upgrade", (request, socket, head) => this.#upgrade(request, socket, head));
-    this.#server.on("clientError", (error, socket) => sendOnSocket(socket, unreadable(error)));
+    this.#server.on("clientError", (error, socket) => {
+      const answer = unreadable(error);
+      if (answer === null) socket.destroy();
+      else sendOnSocket(socket, answer);
+    });
     const turnedAway = occasionally(clock, (times) => {
       log.warn({ times }, "connection limit reached, peers were turned away");
     });
     this.#server.on("drop", turnedAway);
+    this.#crowded = occasionally(clock, (times) => {
+      log.warn({ times }, "connection limit of one address reached, its peers were turned away");
+    });
   }
 
   get port(): number {
@@ -134,16 +186,42 @@ class Port implements HttpServer {
     this.#upgrades = upgrades;
   }
 
+  renew(certificate: ServerCertificate): void {
+    if ("setSecureContext" in this.#server) {
+      this.#server.setSecureContext(secureContextOptions(certificate));
+    }
+  }
+
   async close(graceMs = DEFAULT_GRACE_MS): Promise<void> {
     if (!this.#server.listening) return;
     const closed = once(this.#server, "close");
     this.#server.close();
     const cancelCut = this.#clock.after(graceMs, () => {
-      this.#server.closeAllConnections();
-      for (const socket of this.#upgraded) socket.destroy();
+      for (const socket of this.#sockets) socket.destroy();
     });
     await closed;
     cancelCut();
+  }
+
+  /** Nothing is known yet but where it comes from. The clients of a trusted proxy are counted when it names them. */
+  #accepted(socket: Socket): void {
+    const address = socket.remoteAddress ?? "";
+    const leave = this.#proxies.includes(address) ? () => {} : this.#addresses.take(address);
+    if (leave === null) {
+      this.#crowded();
+      socket.destroy();
+      return;
+    }
+    this.#sockets.add(socket);
+    socket.once("close", () => {
+      this.#sockets.delete(socket);
+      leave();
+    });
+  }
+
+  #request(request: IncomingMessage, response: ServerResponse): void {
+    if (this.#secure && !isLocalhost(request)) response.setHeader(...STRICT_TRANSPORT);
+    sendAnswer(response, this.#answerTo(request), request.method !== "HEAD");
   }
 
   #answerTo(request: IncomingMessage): HttpAnswer {
@@ -157,8 +235,6 @@ class Port implements HttpServer {
   #upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void {
     // Node takes its own listeners away, and an error nobody listens to would end the process.
     socket.on("error", () => socket.destroy());
-    this.#upgraded.add(socket);
-    socket.once("close", () => this.#upgraded.delete(socket));
 
     if (request.headers.upgrade?.toLowerCase() !== "websocket") {
       // RFC 9110 7.8: an upgrade one does not offer (curl asks for h2c) may be ignored.
@@ -167,8 +243,32 @@ class Port implements HttpServer {
       return;
     }
     const serve = this.#upgrades?.get(pathOf(request));
-    if (serve !== undefined) serve(request, socket, head);
-    else sendOnSocket(socket, this.#upgrades === null ? STARTING : NOT_FOUND);
+    if (serve === undefined) {
+      sendOnSocket(socket, this.#upgrades === null ? STARTING : NOT_FOUND);
+      return;
+    }
+    const peer = this.#admitted(request, socket);
+    if ("remoteAddress" in peer) serve(request, socket, head, peer);
+    else sendOnSocket(socket, peer);
+  }
+
+  /** Who asks for an upgrade, or why it gets none. */
+  #admitted(request: IncomingMessage, socket: Duplex): Peer | HttpAnswer {
+    const peer = peerOf(request, this.#proxies);
+    if (peer === null) return CONTRADICTING_PROXY;
+    const address = request.socket.remoteAddress ?? "";
+    const secure = this.#secure || this.#proxies.isSecure(address, request.headers);
+    const arrival = { remoteAddress: peer.remoteAddress, secure };
+    if (!mayEnter(request, arrival, this.#allowedOrigins)) return FOREIGN_PAGE;
+    if (this.#proxies.includes(address)) {
+      const leave = this.#addresses.take(peer.remoteAddress);
+      if (leave === null) {
+        this.#crowded();
+        return CROWDED;
+      }
+      socket.once("close", leave);
+    }
+    return peer;
   }
 }
 
@@ -176,6 +276,19 @@ const HEALTHY = jsonAnswer(200, { ok: true });
 const NOT_FOUND = refusal(404, "NOT_FOUND", "Nothing is served here");
 const STARTING = refusal(503, "UNAVAILABLE", "The control plane is starting", {
   "Retry-After": "1",
+});
+const CONTRADICTING_PROXY = refusal(
+  400,
+  "INVALID_REQUEST",
+  "X-Forwarded-For and Forwarded name different callers; the proxy has to remove the one it does not set",
+);
+const FOREIGN_PAGE = refusal(
+  403,
+  "FORBIDDEN",
+  "Pages of this origin may not connect; the controller's --allowed-origin lets them",
+);
+const CROWDED = refusal(429, "RATE_LIMITED", "Too many connections come from this address", {
+  "Retry-After": "5",
 });
 const UPGRADE_REQUIRED = refusal(426, "INVALID_REQUEST", "This path serves WebSocket connections", {
   Upgrade: "websocket",
@@ -195,9 +308,19 @@ function pathOf(request: IncomingMessage): string {
   return request.url?.split("?", 1)[0] ?? "";
 }
 
-/** The answer to bytes that were no request, or not soon enough. */
-function unreadable(error: Error): HttpAnswer {
-  switch (errnoOf(error)) {
+/** RFC 6797: a year without plain HTTP to this name; its subdomains are their owners' business. */
+const STRICT_TRANSPORT = ["Strict-Transport-Security", "max-age=31536000"] as const;
+
+/** The rule above binds a name with all its ports: under this one it would break what else its user runs. */
+function isLocalhost({ headers }: IncomingMessage): boolean {
+  return /^localhost(?::|$)/i.test(headers.host ?? "");
+}
+
+/** The answer to bytes that were no request, or not soon enough; null where TLS failed or nobody is left to read it. */
+function unreadable(error: Error): HttpAnswer | null {
+  const code = errnoOf(error);
+  if (typeof code !== "string" || !/^(?:HPE_|ERR_HTTP_)/.test(code)) return null;
+  switch (code) {
     case "HPE_HEADER_OVERFLOW":
       return refusal(431, "INVALID_REQUEST", "The request head is too large");
     case "ERR_HTTP_REQUEST_TIMEOUT":

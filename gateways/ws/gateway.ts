@@ -7,9 +7,7 @@
  *    beyond that the socket is closed with 1009 before the frame is read.
  */
 import { randomUUID } from "node:crypto";
-import type { IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
-import type { Duplex } from "node:stream";
 import type { Logger } from "pino";
 import { type WebSocket, WebSocketServer } from "ws";
 import type { Connection } from "../../actors/session/connection.ts";
@@ -18,7 +16,7 @@ import { POLICY, type Policy } from "../../protocol/frames.ts";
 import type { ConnectionId } from "../../protocol/ids.ts";
 import { refusal, sendOnSocket } from "../http/answer.ts";
 import { occasionally } from "../http/occasionally.ts";
-import { type Peer, peerOf } from "../http/peer.ts";
+import type { Peer } from "../http/peer.ts";
 import type { UpgradeHandler } from "../http/server.ts";
 import { Backlog } from "./backlog.ts";
 import { type ConnectionSetting, type ConnectionTimes, WsConnection } from "./connection.ts";
@@ -111,14 +109,14 @@ class Gateway implements WsGateway {
     return this.#connections;
   }
 
-  readonly upgrade = (request: IncomingMessage, socket: Duplex, head: Buffer): void => {
+  readonly upgrade: UpgradeHandler = (request, socket, head, peer) => {
     if (this.#connections >= this.#limits.connections) {
       this.#full();
       sendOnSocket(socket, FULL);
       return;
     }
     this.#server.handleUpgrade(request, socket, head, (ws) => {
-      this.#opened(ws, peerOf(request), request.socket);
+      this.#opened(ws, peer, request.socket);
     });
   };
 

@@ -35,6 +35,9 @@ describe("the options of a role", () => {
       host: "127.0.0.1",
       port: 4_040,
       nats: null,
+      tls: null,
+      trustedProxies: [],
+      allowedOrigins: [],
       cwd: user,
       allowedRoots: [user],
     });

@@ -52,6 +52,7 @@ describe("finding the controller", () => {
       url: "ws://127.0.0.1:4041/ws",
       token: "managed",
       ca: null,
+      certificate: null,
       suffix: "",
       warning: null,
     });
@@ -68,6 +69,43 @@ describe("finding the controller", () => {
       expect((await resolve()).url).to.equal(url);
     });
   }
+
+  it("reaches one with TLS by wss, and knows it by the certificate of its record", async () => {
+    const tokenFile = writeToken(4_041, "managed\n");
+    const certificate = "the one it shows";
+    await announce(4_041, { tokenFile, certificate });
+    const found = { url: "wss://127.0.0.1:4041/ws", token: "managed", certificate };
+    expect(await resolve()).to.include(found);
+    expect(await resolve({ controller: "https://localhost:4041" })).to.include(found);
+    const told = { operatorToken: "mine", controller: "wss://127.0.0.1:4041" };
+    expect(await resolve(told)).to.include({ ...found, token: "mine" });
+  });
+
+  it("gives neither token nor trust to another listener than the one with TLS", async () => {
+    await announce(4_041, {
+      tokenFile: writeToken(4_041, "managed\n"),
+      certificate: "the one it shows",
+    });
+    const nothing = { token: null, certificate: null };
+    expect(await resolve({ controller: "ws://localhost:4041" })).to.include(nothing);
+    expect(await resolve({ controller: "wss://localhost:4042" })).to.include(nothing);
+    expect(await resolve({ controller: "wss://localhost" })).to.include(nothing);
+    expect(await resolve({ controller: "wss://[::1]:4041" })).to.include(nothing);
+    expect(await resolve({ controller: "wss://controller.example:4041" })).to.include(nothing);
+  });
+
+  it("takes the authorities of the flag, or of LEMON_CA_FILE", async () => {
+    const pem = (name: string) => `-----BEGIN CERTIFICATE-----\n${name}\n`;
+    writeFileSync(join(home.path, "flag.pem"), pem("flag"));
+    writeFileSync(join(home.path, "variable.pem"), pem("variable"));
+    const environment = { LEMON_CA_FILE: "variable.pem" };
+    const controller = "wss://controller.example";
+    const named = await resolve({ controller }, environment);
+    expect(named.ca).to.equal(pem("variable"));
+    expect(named.suffix).to.not.include("ca-file");
+    const flagged = await resolve({ controller, caFile: "flag.pem" }, environment);
+    expect(flagged.ca).to.equal(pem("flag"));
+  });
 
   it("takes the token of the environment for one whose token came from there", async () => {
     await announce(4_041);

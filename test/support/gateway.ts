@@ -13,7 +13,13 @@ import type { Authenticate, MethodHandlers, OnNode } from "../../actors/session/
 import { Roster } from "../../actors/session/roster.ts";
 import type { SessionTimes } from "../../actors/session/session.ts";
 import { startSessions } from "../../actors/session/sessions.ts";
-import { type HttpLimits, listenHttp, type UpgradeHandler } from "../../gateways/http/server.ts";
+import {
+  type HttpLimits,
+  type HttpServer,
+  type HttpServerOptions,
+  listenHttp,
+  type UpgradeHandler,
+} from "../../gateways/http/server.ts";
 import { type WsLimits, wsGateway } from "../../gateways/ws/gateway.ts";
 import { type Clock, systemClock } from "../../host/clock.ts";
 import type { Policy } from "../../protocol/frames.ts";
@@ -23,7 +29,9 @@ import { type LogLines, logLines } from "./log-lines.ts";
 
 export const OPERATOR_TOKEN = "operator-token-of-the-tests-0123456789";
 
-export interface TestGatewayOptions {
+type DoorOptions = Pick<HttpServerOptions, "certificate" | "trustedProxies" | "allowedOrigins">;
+
+export interface TestGatewayOptions extends DoorOptions {
   readonly handlers?: Partial<MethodHandlers>;
   readonly authenticate?: Authenticate;
   readonly sessionTokens?: SessionTokens;
@@ -41,7 +49,8 @@ export interface TestGatewayOptions {
 
 export interface TestGateway extends LogLines {
   readonly port: number;
-  /** `ws://127.0.0.1:<port>/ws` */
+  readonly http: HttpServer;
+  /** `ws://127.0.0.1:<port>/ws`, or `wss:` */
   readonly url: string;
   readonly system: ActorSystem;
   readonly roster: Roster;
@@ -111,6 +120,9 @@ export async function testGateway(options: TestGatewayOptions = {}): Promise<Tes
     port: 0,
     clock: systemClock,
     log,
+    certificate: options.certificate ?? null,
+    trustedProxies: options.trustedProxies ?? [],
+    allowedOrigins: options.allowedOrigins ?? [],
     ...(options.httpLimits === undefined ? {} : { limits: options.httpLimits }),
   });
   http.serve(
@@ -121,8 +133,9 @@ export async function testGateway(options: TestGatewayOptions = {}): Promise<Tes
   );
   return {
     ...lines,
+    http,
     port: http.port,
-    url: `ws://127.0.0.1:${http.port}/ws`,
+    url: `${options.certificate ? "wss" : "ws"}://127.0.0.1:${http.port}/ws`,
     system,
     roster,
     broadcast,

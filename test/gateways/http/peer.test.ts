@@ -1,6 +1,6 @@
 import { assert } from "chai";
-import { isLoopbackAddress } from "../../../gateways/http/peer.ts";
-import { testGateway } from "../../support/gateway.ts";
+import { isLoopbackAddress } from "../../../gateways/http/addresses.ts";
+import { type TestGatewayOptions, testGateway } from "../../support/gateway.ts";
 import { WsClient } from "../../support/ws-client.ts";
 
 describe("a loopback address", () => {
@@ -33,8 +33,12 @@ describe("a loopback address", () => {
 });
 
 describe("the loopback opt-in", () => {
-  const admitted = async (headers: Record<string, string>, allowUnauthenticatedLoopback = true) => {
-    const gateway = await testGateway({ allowUnauthenticatedLoopback });
+  const admitted = async (
+    headers: Record<string, string>,
+    allowUnauthenticatedLoopback = true,
+    door: Pick<TestGatewayOptions, "allowedOrigins" | "trustedProxies"> = {},
+  ) => {
+    const gateway = await testGateway({ allowUnauthenticatedLoopback, ...door });
     try {
       const client = await WsClient.open(gateway.url, { headers });
       const answer = await client.call("connect", {});
@@ -64,19 +68,17 @@ describe("the loopback opt-in", () => {
     }
   });
 
-  it("is void for a page of any other origin, also one that calls itself by our address", async () => {
-    const foreign = [
-      "http://evil.example",
-      "http://localhost.evil.example",
-      "http://127.0.0.1.evil.example",
-      "null",
-      "file://",
-      "chrome-extension://abc",
-      "localhost",
-      "",
-    ];
-    for (const origin of foreign) assert.isFalse(await admitted({ origin }), origin);
-    assert.isFalse(await admitted({ "sec-websocket-origin": "http://evil.example" }));
+  it("is void for a page that the operator let in from elsewhere", async () => {
+    const allowedOrigins = ["https://app.example"];
+    const origin = "https://app.example";
+    assert.isFalse(await admitted({ origin }, true, { allowedOrigins }));
+    assert.isFalse(await admitted({ "sec-websocket-origin": origin }, true, { allowedOrigins }));
+  });
+
+  it("is void for everything that comes from a trusted proxy's address", async () => {
+    const trustedProxies = [{ address: "127.0.0.1", prefix: 32 }];
+    assert.isFalse(await admitted({}, true, { trustedProxies }));
+    assert.isFalse(await admitted({ "X-Forwarded-For": "127.0.0.1" }, true, { trustedProxies }));
   });
 
   it("is void for a request that came through a proxy", async () => {

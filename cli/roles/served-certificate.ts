@@ -1,0 +1,101 @@
+/**
+ * Owns the certificate of a controller over its life: loaded at the start, and loaded anew on SIGHUP.
+ *
+ * 1. What is on disk and can not be used never takes the place of what is served; it is told, in one line.
+ * 2. One loading at a time, in the order of the signals.
+ */
+import {
+  type CertificateFiles,
+  dayOf,
+  loadCertificate,
+  type ServerCertificate,
+} from "../../gateways/http/certificate.ts";
+import { LemonError } from "../../protocol/errors.ts";
+import type { RoleContext } from "./context.ts";
+
+export interface ServedCertificate extends Disposable {
+  readonly current: ServerCertificate;
+  /** Who is told of each renewal from now on, and of one that came before. */
+  follow(renewed: (certificate: ServerCertificate) => Promise<void>): void;
+}
+
+/** Errors: `tls_unusable`. */
+export async function serveCertificate(
+  files: CertificateFiles,
+  context: RoleContext,
+): Promise<ServedCertificate> {
+  const served = new Served(files, context);
+  await served.load();
+  served.listen();
+  return served;
+}
+
+/** Certificates of 90 days are renewed with 30 left: with this much left, nobody did. */
+const WARN_MS = 14 * 24 * 60 * 60 * 1_000;
+
+class Served implements ServedCertificate {
+  readonly #files: CertificateFiles;
+  readonly #context: RoleContext;
+  #current: ServerCertificate | null = null;
+  #unfollowed = false;
+  #renewed: ((certificate: ServerCertificate) => Promise<void>) | null = null;
+  #turn: Promise<void> = Promise.resolve();
+
+  constructor(files: CertificateFiles, context: RoleContext) {
+    this.#files = files;
+    this.#context = context;
+  }
+
+  get current(): ServerCertificate {
+    if (this.#current === null) throw new LemonError("tls_unusable");
+    return this.#current;
+  }
+
+  async load(): Promise<void> {
+    const { clock, say } = this.#context;
+    const nowMs = clock.nowMs();
+    this.#current = await loadCertificate(this.#files, nowMs);
+    const { expiresAtMs } = this.#current;
+    if (expiresAtMs - nowMs < WARN_MS) {
+      say(
+        `the certificate of --tls-cert expires on ${dayOf(expiresAtMs)}; renew it and send SIGHUP`,
+      );
+    }
+  }
+
+  listen(): void {
+    process.on("SIGHUP", this.#onSignal);
+  }
+
+  follow(renewed: (certificate: ServerCertificate) => Promise<void>): void {
+    this.#renewed = renewed;
+    if (this.#unfollowed) this.#turn = this.#turn.then(() => renewed(this.current));
+  }
+
+  [Symbol.dispose](): void {
+    process.off("SIGHUP", this.#onSignal);
+  }
+
+  readonly #onSignal = (): void => {
+    this.#turn = this.#turn.then(() => this.#reload());
+  };
+
+  async #reload(): Promise<void> {
+    const { say, log } = this.#context;
+    try {
+      await this.load();
+      this.#unfollowed = this.#renewed === null;
+      await this.#renewed?.(this.current);
+      say(`the certificate was loaded anew and is valid until ${dayOf(this.current.expiresAtMs)}`);
+    } catch (failure) {
+      const known = failure instanceof LemonError;
+      log.error(
+        { code: known ? failure.code : "internal_error" },
+        "the certificate stays as it was",
+      );
+      say(
+        `the certificate that is served stays: ${known ? failure.message : "it could not be loaded anew"}`,
+      );
+    }
+  }
+}
