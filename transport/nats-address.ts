@@ -77,7 +77,12 @@ function parse(name: string, text: string, schemes: readonly string[], wanted: s
   if (parts.length > MAX_URLS) throw refused(name, `takes at most ${MAX_URLS} URLs`);
   return parts.map((part) => {
     const url = URL.parse(part);
-    if (url === null || !schemes.includes(url.protocol) || url.hostname === "") {
+    if (
+      url === null ||
+      !schemes.includes(url.protocol) ||
+      url.hostname === "" ||
+      url.port === "0"
+    ) {
       throw refused(name, `wants ${wanted}, several separated by commas`);
     }
     if (url.username !== "" || url.password !== "") {

@@ -41,7 +41,8 @@ describe("the address of a NATS system", () => {
     ["when it is empty", "", /--nats wants nats:/],
     ["when a part is empty", "nats://a,,nats://b", /--nats wants nats:/],
     ["without a host", "nats://:4222", /--nats wants nats:/],
-    ["with a port that is none", "nats://a:70000", /--nats wants nats:/],
+    ["with a port that is too high", "nats://a:65536", /--nats wants nats:/],
+    ["with port 0", "nats://a:0", /--nats wants nats:/],
     ["when it holds a user", "nats://user:secret@a", /must not hold credentials/],
     ["when it holds a token", "nats://token@a", /must not hold credentials/],
     ["with a path", "nats://a/path", /must not hold a path/],
@@ -55,6 +56,12 @@ describe("the address of a NATS system", () => {
       expect(refused.message).not.to.match(/secret|user|token@/);
     });
   }
+
+  it("may be at the first port and at the last", () => {
+    expect(read("nats://a:1,nats://a:65535").servers.map(({ port }) => port)).to.deep.equal([
+      1, 65_535,
+    ]);
+  });
 
   it("may be sixteen servers", () => {
     expect(read(Array(16).fill("nats://a").join(",")).servers).to.have.length(16);

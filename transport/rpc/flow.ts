@@ -3,7 +3,7 @@
  *
  * 1. Bytes under way never exceed `totalBytes`, nor `nodeBytes` towards one node. The hub's
  *    `max_pending` is 256 MB a connection: beyond it NATS drops the connection, and every call on it.
- * 2. What waits is bounded too: in calls for one caller, in calls and in bytes for all.
+ * 2. What waits is bounded too: in calls for one caller, in calls and in bytes for one node and for all.
  * 3. Callers take turns, whatever each of them has waiting; the calls of one caller to one node start
  *    in the order they came.
  * 4. Nothing starves: a call whose turn it is and that fits its node, but not the total, is waited for.
@@ -17,8 +17,9 @@ export interface FlowLimits {
   readonly waitingCalls: number;
   readonly waitingBytes: number;
   readonly waitingCallsPerCaller: number;
-  /** So that one node that stands still can not use up the waiting room of all. */
+  /** So that one node that stands still can not use up the waiting room of all, by calls or by bytes. */
   readonly waitingCallsPerNode: number;
+  readonly waitingBytesPerNode: number;
 }
 
 export const DEFAULT_FLOW_LIMITS: FlowLimits = {
@@ -28,6 +29,7 @@ export const DEFAULT_FLOW_LIMITS: FlowLimits = {
   waitingBytes: 64 * 1024 * 1024,
   waitingCallsPerCaller: 512,
   waitingCallsPerNode: 1_024,
+  waitingBytesPerNode: 24 * 1024 * 1024,
 };
 
 /** One call on its way through. */
@@ -50,6 +52,7 @@ export class FlowControl {
   readonly #round = new Map<string, Map<NodeKey, Lane>>();
   readonly #waitingOf = new Map<string, number>();
   readonly #waitingFor = new Map<NodeKey, number>();
+  readonly #waitingBytesFor = new Map<NodeKey, number>();
   readonly #flying = new Map<Passage, number>();
   readonly #flyingTo = new Map<NodeKey, number>();
   readonly #held = new Set<NodeKey>();
@@ -190,7 +193,8 @@ export class FlowControl {
     const full =
       this.#waitingCalls > limits.waitingCalls ||
       this.#waitingBytes > limits.waitingBytes ||
-      (this.#waitingFor.get(passage.node) ?? 0) > limits.waitingCallsPerNode;
+      (this.#waitingFor.get(passage.node) ?? 0) > limits.waitingCallsPerNode ||
+      (this.#waitingBytesFor.get(passage.node) ?? 0) > limits.waitingBytesPerNode;
     return full
       ? new LemonError("unavailable", { message: "Too many calls wait; nothing was sent" })
       : null;
@@ -201,6 +205,7 @@ export class FlowControl {
     this.#waitingBytes += by * passage.waitingBytes;
     add(this.#waitingOf, passage.caller, by);
     add(this.#waitingFor, passage.node, by);
+    add(this.#waitingBytesFor, passage.node, by * passage.waitingBytes);
   }
 }
 

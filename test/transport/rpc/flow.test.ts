@@ -16,6 +16,7 @@ const LIMITS: FlowLimits = {
   waitingBytes: 1_000,
   waitingCallsPerCaller: 10,
   waitingCallsPerNode: 15,
+  waitingBytesPerNode: 600,
 };
 
 /** A flow whose passages note in `started` when they start. */
@@ -135,6 +136,22 @@ describe("the flow of calls", () => {
     for (let call = 0; call < LIMITS.waitingCallsPerNode; call++) enter(`a${call}`, A, 1);
     expect(refusal(() => enter("over", A, 1))).to.equal("unavailable");
     expect(refusal(() => enter("b", B, 1))).to.equal("taken");
+  });
+
+  it("keeps one node's bytes from using it up, as its calls", () => {
+    const { enter, leave } = flowWith();
+    enter("flying a", A, 50);
+    enter("flying b", B, 50);
+    for (const [name, bytes] of [
+      ["a1", 400],
+      ["a2", 200],
+    ] as const) {
+      expect(refusal(() => enter(name, A, bytes))).to.equal("taken");
+    }
+    expect(refusal(() => enter("over", A, 1))).to.equal("unavailable");
+    expect(refusal(() => enter("b1", B, 400))).to.equal("taken");
+    leave("a2");
+    expect(refusal(() => enter("a3", A, 200))).to.equal("taken");
   });
 
   it("bounds what waits in calls and in bytes", () => {
