@@ -91,8 +91,13 @@ function handlers(
   const requestNew = (ask: ParamsOf<"node.pair.request">): Entry => {
     const { nodeName, nodeType, capabilities = {} } = ask;
     const holder = directory.named(nodeName);
-    if (holder !== null && (!isUnclaimed(holder) || book.heldNodes().has(holder.nodeId))) {
-      throw new LemonError("node_name_in_use");
+    if (holder !== null && !isUnclaimed(holder)) throw new LemonError("node_name_in_use");
+    if (holder !== null && book.heldNodes().has(holder.nodeId)) {
+      // Often it is the same machine, whose first try was cut off.
+      throw new LemonError("node_name_in_use", {
+        message:
+          "A join under this node name was approved and is not finished; try again in a minute, or choose another name",
+      });
     }
     const nodeId = randomUUID() as NodeId;
     return book.open({ nodeType, nodeName, capabilities }, { kind: "new" }, nodeId);

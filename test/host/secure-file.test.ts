@@ -69,6 +69,19 @@ describe("a secure file", () => {
     expect(String(await readSecureFile(path))).to.equal("secret");
   });
 
+  it("is read whole, the old one or the new, however often it is replaced meanwhile", async () => {
+    await writeSecureFile(path, "0".repeat(1_000));
+    let writing = true;
+    const writer = (async () => {
+      for (let n = 1; n <= 200; n += 1) await writeSecureFile(path, `${n % 10}`.repeat(1_000));
+      writing = false;
+    })();
+    while (writing) {
+      expect(String(await readSecureFile(path))).to.match(/^(\d)\1{999}$/);
+    }
+    await writer;
+  });
+
   it("needs its folder", async () => {
     const refusal = await refusalOf(() => writeSecureFile(join(path, "deeper"), "secret"));
     expect(refusal.code).to.equal("not_found");

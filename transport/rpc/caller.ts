@@ -188,6 +188,11 @@ class Caller implements RpcCaller {
     // Those that wait go first: the end of another would start them into a link that is gone.
     for (const flight of flights) if (!flight.sent) this.#settle(flight, notSent("node_offline"));
     for (const flight of flights) this.#settle(flight, uncertain(why, flight.mutation));
+    // Whoever asked for a pause, or had its renewal, was on that link; what comes next is on another.
+    this.#renewed.get(node)?.();
+    this.#renewed.delete(node);
+    this.#holds.get(node)?.();
+    if (this.#holds.delete(node)) this.#flow.release(node);
   }
 
   hold(node: NodeKey): void {

@@ -512,6 +512,14 @@ describe("a call to a node", () => {
       expect(caller.isRenewing(node)).to.equal(false);
     });
 
+    it("waits no longer once that link is gone: what follows is another one", async () => {
+      const node = await serve({ ok: () => "ok" });
+      caller.hold(node);
+      caller.settleNode(node, "link_lost");
+      expect(caller.isRenewing(node)).to.equal(false);
+      expect(await call(node, "ok")).to.equal("ok");
+    });
+
     it("waits 3 s at most, however often the node asks", async () => {
       const node = await serve({ ok: () => "ok" });
       caller.hold(node);
