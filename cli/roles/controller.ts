@@ -51,6 +51,7 @@ import { unlessAsked } from "./foreground.ts";
 import { claimIdentity, controllerFolders, openHome } from "./home.ts";
 import type { Hub, HubEvents } from "./hub.ts";
 import { natsServerBinary } from "./nats-binary.ts";
+import { Readiness } from "./readiness.ts";
 import { serveCertificate } from "./served-certificate.ts";
 
 export interface Controller extends AsyncDisposable {
@@ -118,12 +119,13 @@ export async function startController(
 
   const events = await openEvents({ parent: system.root, clock });
   const { broadcast, roster } = events;
-  void tellHealth(hub.controller, broadcast);
   const bucket = { connection: hub.controller, replicas: hub.replicas };
   const [documents, stored] = await Promise.all([
     openDocuments({ ...bucket, ...NODE_DOCUMENTS }),
     openDocuments({ ...bucket, ...SETTINGS_DOCUMENTS }),
   ]);
+  const readiness = new Readiness({ documents, clock, asked: context.asked });
+  void tellHealth(hub.controller, broadcast, (connected) => readiness.hub(connected));
   const settings = await system.root.startActor(
     settingsSpec({
       documents: stored,
@@ -133,7 +135,7 @@ export async function startController(
   );
   const fleet = await openNodes({
     parent: system.root,
-    documents,
+    documents: readiness.documents,
     accounts: hub.link,
     calls: hub.caller,
     clock,
@@ -189,7 +191,7 @@ export async function startController(
         });
   const upgrades = new Map([["/ws", gateway.upgrade]]);
   if (proxy !== null) upgrades.set("/leafnode", proxy.upgrade);
-  http.serve(upgrades);
+  http.serve(upgrades, readiness.missing);
 
   let announced = false;
   let record: ControllerRecord = {
@@ -233,10 +235,16 @@ export async function startController(
 }
 
 /** Without its hub a control plane answers, but reaches no node and finds out nothing of them. */
-async function tellHealth(hub: NatsConnection, broadcast: Broadcast): Promise<void> {
+async function tellHealth(
+  hub: NatsConnection,
+  broadcast: Broadcast,
+  changed: (connected: boolean) => void,
+): Promise<void> {
   for await (const { type } of hub.status()) {
-    if (type === "disconnect") broadcast.publish("health", { ok: false, hub: "lost" });
-    else if (type === "reconnect") broadcast.publish("health", { ok: true, hub: "connected" });
+    if (type !== "disconnect" && type !== "reconnect") continue;
+    const ok = type === "reconnect";
+    changed(ok);
+    broadcast.publish("health", { ok, hub: ok ? "connected" : "lost" });
   }
 }
 

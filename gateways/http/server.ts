@@ -80,11 +80,14 @@ const LIMITS: HttpLimits = {
   countLoopback: false,
 };
 
+/** Names what the services lack to do their work now; nothing when they can. Asked by each `/readyz`. */
+export type MissingParts = () => readonly string[];
+
 export interface HttpServer {
   /** The port listened on, also when it was asked for as 0. */
   readonly port: number;
   /** Until this is called every request is answered 503: the port is known before its services are. */
-  serve(upgrades: ReadonlyMap<string, UpgradeHandler>): void;
+  serve(upgrades: ReadonlyMap<string, UpgradeHandler>, missing?: MissingParts): void;
   /** Shows another certificate from the next connection on; those that stand go on. Only with TLS. */
   renew(certificate: ServerCertificate): void;
   /** Stops listening at once; whoever is still connected after `graceMs` is cut. */
@@ -114,6 +117,7 @@ class Port implements HttpServer {
   readonly #sockets = new Set<Socket>();
   readonly #crowded: () => void;
   #upgrades: ReadonlyMap<string, UpgradeHandler> | null = null;
+  #missing: MissingParts = () => [];
   #port = 0;
 
   constructor({ clock, log, ...options }: HttpServerOptions) {
@@ -182,8 +186,9 @@ class Port implements HttpServer {
     this.#server.on("error", failed);
   }
 
-  serve(upgrades: ReadonlyMap<string, UpgradeHandler>): void {
+  serve(upgrades: ReadonlyMap<string, UpgradeHandler>, missing: MissingParts = () => []): void {
     this.#upgrades = upgrades;
+    this.#missing = missing;
   }
 
   renew(certificate: ServerCertificate): void {
@@ -227,7 +232,10 @@ class Port implements HttpServer {
   #answerTo(request: IncomingMessage): HttpAnswer {
     if (this.#upgrades === null) return STARTING;
     const path = pathOf(request);
-    if (path === "/healthz") return isRead(request) ? HEALTHY : methodNotAllowed("GET, HEAD");
+    if (path === "/healthz" || path === "/readyz") {
+      if (!isRead(request)) return methodNotAllowed("GET, HEAD");
+      return path === "/healthz" ? HEALTHY : readiness(this.#missing());
+    }
     if (!this.#upgrades.has(path)) return NOT_FOUND;
     return request.method === "GET" ? UPGRADE_REQUIRED : methodNotAllowed("GET");
   }
@@ -273,6 +281,14 @@ class Port implements HttpServer {
 }
 
 const HEALTHY = jsonAnswer(200, { ok: true });
+
+function readiness(missing: readonly string[]): HttpAnswer {
+  if (missing.length === 0) return HEALTHY;
+  const message = `The control plane can not do its work now: ${missing.join(", ")}`;
+  const error = { code: "UNAVAILABLE", message, details: { missing } };
+  return jsonAnswer(503, { error }, { "Retry-After": "1" });
+}
+
 const NOT_FOUND = refusal(404, "NOT_FOUND", "Nothing is served here");
 const STARTING = refusal(503, "UNAVAILABLE", "The control plane is starting", {
   "Retry-After": "1",

@@ -72,11 +72,38 @@ describe("the control plane's port", () => {
       assert.equal(await head.text(), "");
     });
 
+    it("answers GET /readyz as it is at that moment: 200, or 503 with what is missing", async () => {
+      const missing: string[] = [];
+      http.serve(new Map(), () => missing);
+      const ready = await get("/readyz");
+      assert.equal(ready.status, 200);
+      assert.equal(await ready.text(), '{"ok":true}');
+      missing.push("hub", "documents");
+      const unready = await get("/readyz?probe=1");
+      assert.equal(unready.status, 503);
+      assert.equal(unready.headers.get("retry-after"), "1");
+      assert.deepEqual(await unready.json(), {
+        error: {
+          code: "UNAVAILABLE",
+          message: "The control plane can not do its work now: hub, documents",
+          details: { missing: ["hub", "documents"] },
+        },
+      });
+      const head = await get("/readyz", { method: "HEAD" });
+      assert.equal(head.status, 503);
+      assert.equal(await head.text(), "");
+      assert.equal((await get("/healthz")).status, 200);
+      assert.equal((await get("/readyz", { method: "POST" })).status, 405);
+      missing.length = 0;
+      assert.equal((await get("/readyz")).status, 200);
+    });
+
     it("answers any other path with 404 in the envelope", async () => {
       for (const path of [
         "/",
         "/health",
         "/healthz/",
+        "/readyz/",
         "/HEALTHZ",
         "//healthz",
         "/%68ealthz",
