@@ -18,6 +18,8 @@ export const EVENTS = [
   "node.invoke.request",
   "node.invoke.completed",
   "node.invoke.cancel",
+  "device.pair.requested",
+  "device.pair.resolved",
   "custom",
 ] as const;
 
@@ -190,6 +192,21 @@ export const EVENT_SPECS = {
     [],
     "Told to the node that still works on it: nobody waits for the answer any more.",
     z.object({ invokeId: z.string(), nodeId: z.string(), reason: z.string() }),
+  ),
+  "device.pair.requested": event(
+    ["nodes"],
+    "A device asks to be paired.",
+    z.object({ pairingId: z.string(), deviceType: z.string(), deviceName: z.string() }),
+  ),
+  "device.pair.resolved": event(
+    ["nodes"],
+    "It was approved or rejected.",
+    z.object({
+      pairingId: z.string(),
+      status: z.enum(["approved", "rejected"]),
+      deviceType: z.string(),
+      deviceName: z.string(),
+    }),
   ),
   custom: event(
     ["system"],

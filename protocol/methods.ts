@@ -2,6 +2,7 @@
 import type { z } from "zod";
 import type { MethodSpec } from "./method.ts";
 import { configGet, configPatch, configSchema, configSet } from "./methods/config.ts";
+import { devicePairApprove, devicePairReject, devicePairRequest } from "./methods/devices.ts";
 import {
   connectChallenge,
   nodeLinkOpen,
@@ -37,6 +38,9 @@ const DECLARED = [
   configSchema,
   configSet,
   connectChallenge,
+  devicePairApprove,
+  devicePairReject,
+  devicePairRequest,
   eventsIngest,
   eventsSubscribe,
   eventsSubscriptionsList,

@@ -1,12 +1,11 @@
 /** Owns the methods by which a machine becomes a node and its workers come and go (control-plane-wire.md 2.5). */
 import { LemonError } from "../../protocol/errors.ts";
-import type { ParamsOf } from "../../protocol/methods.ts";
+import type { ParamsOf, ResultOf } from "../../protocol/methods.ts";
 import type { ActorRef } from "../../supervision/actor.ts";
 import type { Caller, MethodHandlers } from "../session/handler.ts";
 import type { Directory } from "./directory.ts";
 import type { Fleet } from "./fleet.ts";
-import type { PairingProtocol } from "./pairing.ts";
-import type { PairingRequest } from "./pairing-book.ts";
+import { invalidChallenge, type NodePairingRequest, type PairingProtocol } from "./pairing.ts";
 import { type Opening, SESSION_TTL_MS } from "./record.ts";
 import type { NodeEvent } from "./sessions.ts";
 import type { WorkerSession } from "./worker-link.ts";
@@ -20,11 +19,15 @@ export type EnrolmentMethod =
   | "connect.challenge"
   | "node.link.open";
 
+/** What a challenge is worth that was given out for a device; null when it was not. Errors: `unauthorized`, and those of its store. */
+export type RedeemDevice = (challenge: string) => Promise<ResultOf<"connect.challenge"> | null>;
+
 export interface EnrolmentMethodsOptions {
   readonly fleet: Fleet;
   readonly directory: Directory;
   readonly pairing: ActorRef<PairingProtocol>;
   readonly publish: (event: NodeEvent) => void;
+  readonly redeemDevice: RedeemDevice;
   /** What the answer of `node.link.open` names below the controller's own URL. */
   readonly leafPath: string;
   /** And what it names instead of it; null for nothing. */
@@ -39,7 +42,8 @@ const DEADLINE = { deadlineMs: 25_000 } as const;
 export function enrolmentMethods(
   options: EnrolmentMethodsOptions,
 ): MethodHandlers<EnrolmentMethod> {
-  const { fleet, directory, pairing, publish, leafPath, leafUrl, joinsRefused } = options;
+  const { fleet, directory, pairing, publish, redeemDevice } = options;
+  const { leafPath, leafUrl, joinsRefused } = options;
 
   const refuseJoin = (): void => {
     if (joinsRefused !== null) throw new LemonError("unavailable", { message: joinsRefused });
@@ -97,7 +101,11 @@ export function enrolmentMethods(
     },
 
     "connect.challenge": async ({ challenge }) => {
-      const { record, sessionToken } = await pairing.ask("redeem", { challenge }, DEADLINE);
+      const device = await redeemDevice(challenge);
+      if (device !== null) return device;
+      const redeemed = await pairing.ask("redeem", { challenge }, DEADLINE);
+      if (redeemed === null) throw invalidChallenge();
+      const { record, sessionToken } = redeemed;
       const { nodeId, name: nodeName } = record;
       return {
         verified: true,
@@ -169,12 +177,12 @@ function listed({
   capabilities,
   expiresAtMs,
   createdAtMs,
-}: PairingRequest) {
+}: NodePairingRequest) {
   return { pairingId, code, nodeType, nodeName, capabilities, expiresAtMs, createdAtMs };
 }
 
 function summary(
-  { pairingId, nodeType, capabilities }: PairingRequest,
+  { pairingId, nodeType, capabilities }: NodePairingRequest,
   more: Readonly<Record<string, unknown>>,
 ): Record<string, unknown> {
   return { pairingId, nodeType, capabilityCount: Object.keys(capabilities).length, ...more };

@@ -18,7 +18,7 @@ import type { Documents, DocumentsOptions } from "../../transport/documents.ts";
 import type { SessionTokens } from "../session/authenticate.ts";
 import type { MethodHandlers, OnNode } from "../session/handler.ts";
 import { Directory } from "./directory.ts";
-import { type EnrolmentMethod, enrolmentMethods } from "./enrolment-methods.ts";
+import { type EnrolmentMethod, enrolmentMethods, type RedeemDevice } from "./enrolment-methods.ts";
 import { type NodeEventMethod, nodeEventMethods } from "./event-methods.ts";
 import { Fleet } from "./fleet.ts";
 import { type FleetMethod, fleetMethods } from "./fleet-methods.ts";
@@ -60,6 +60,8 @@ export interface NodesOptions {
   /** Why no node can join, and no new worker of one can open its link: one line. Default null: they can. */
   readonly joinsRefused?: string | null;
   readonly secrets?: Secrets;
+  /** Default: there are no devices. */
+  readonly redeemDevice?: RedeemDevice;
 }
 
 type NodeMethod = NodeEventMethod | FleetMethod | ProcessMethod | EnrolmentMethod;
@@ -91,6 +93,7 @@ export async function openNodes(options: NodesOptions): Promise<Nodes> {
   const { parent, documents, endSessions, publish, clock } = options;
   const { leafPath = "", leafUrl = null, joinsRefused = null } = options;
   const secrets = options.secrets ?? systemSecrets;
+  const redeemDevice = options.redeemDevice ?? (async () => null);
   const directory = new Directory((nodeId) => fleet.forgotten(nodeId));
   const room = await parent.startSupervisor({
     id: "nodes",
@@ -159,6 +162,7 @@ export async function openNodes(options: NodesOptions): Promise<Nodes> {
         directory,
         pairing,
         publish,
+        redeemDevice,
         leafPath,
         leafUrl,
         joinsRefused,

@@ -1,5 +1,6 @@
 /**
- * Owns the pairing requests in memory: their codes, their lifetimes, the challenges given out for them.
+ * Owns the pairing requests in memory: their codes, their lifetimes, the challenges given out for them. It
+ * does not know what is paired: `Asked` is what a request says of it, `Held` what its room keeps beside it.
  *
  * 1. At most 1,000 wait at a time, and as many decided ones are remembered.
  * 2. A code is unique while it is remembered. Codes and challenges are looked up by their hash.
@@ -8,8 +9,6 @@
 import { randomUUID } from "node:crypto";
 import type { Clock } from "../../host/clock.ts";
 import { LemonError } from "../../protocol/errors.ts";
-import type { NodeId } from "../../protocol/ids.ts";
-import type { NodeRecord } from "./record.ts";
 import { type Secrets, sha256 } from "./secrets.ts";
 
 const PAIRING_TTL_MS = 300_000;
@@ -19,49 +18,36 @@ const MAX_ENTRIES = 2 * MAX_WAITING;
 /** How long after its end a request is remembered, so that `verify` can say that it expired. */
 const REMEMBERED_MS = PAIRING_TTL_MS;
 
-export interface PairingRequest {
+export type PairingRequest<Asked> = Readonly<Asked> & {
   readonly pairingId: string;
   /** Six digits that a human compares. */
   readonly code: string;
-  readonly nodeType: string;
-  readonly nodeName: string;
-  readonly capabilities: NodeRecord["capabilities"];
   readonly createdAtMs: number;
   readonly expiresAtMs: number;
-}
+};
 
-/** How a request may have the durable id it is for. */
-export type Claim =
-  | { readonly kind: "new" }
-  | { readonly kind: "recovery"; readonly tokenHash: string }
-  | { readonly kind: "repair" };
-
-export interface Challenge {
+interface Challenge {
   readonly hash: string;
   /** On the monotonic clock. */
   readonly endsAtMs: number;
 }
 
-export interface Entry {
-  readonly request: PairingRequest;
-  readonly claim: Claim;
-  nodeId: NodeId;
+export interface Entry<Asked, Held> {
+  readonly request: PairingRequest<Asked>;
+  readonly held: Held;
   status: "pending" | "approved" | "rejected";
-  /** Of the node when the request was approved: what is granted again must still be that. */
-  revocations: number;
-  recoveryHash: string | null;
   challenge: Challenge | null;
   /** On the monotonic clock: the wall clock may jump. */
   readonly endsAtMs: number;
 }
 
-export class PairingBook {
+export class PairingBook<Asked, Held> {
   readonly #clock: Clock;
   readonly #secrets: Secrets;
   /** In the order they came, so also in the order they expire. */
-  readonly #entries = new Map<string, Entry>();
-  readonly #byCode = new Map<string, Entry>();
-  readonly #byChallenge = new Map<string, Entry>();
+  readonly #entries = new Map<string, Entry<Asked, Held>>();
+  readonly #byCode = new Map<string, Entry<Asked, Held>>();
+  readonly #byChallenge = new Map<string, Entry<Asked, Held>>();
 
   constructor(clock: Clock, secrets: Secrets) {
     this.#clock = clock;
@@ -69,31 +55,24 @@ export class PairingBook {
   }
 
   /** Throws `rate_limited` when too many wait. */
-  open(
-    asked: Pick<PairingRequest, "nodeType" | "nodeName" | "capabilities">,
-    claim: Claim,
-    nodeId: NodeId,
-  ): Entry {
+  open(asked: Asked, held: Held): Entry<Asked, Held> {
     this.#sweep();
     this.#refuseBeyondBound();
     this.#makeRoom();
     let code = this.#secrets.code();
     while (this.#byCode.has(sha256(code))) code = this.#secrets.code();
     const nowMs = this.#clock.nowMs();
-    const request: PairingRequest = {
+    const request: PairingRequest<Asked> = {
       pairingId: randomUUID(),
       code,
       ...asked,
       createdAtMs: nowMs,
       expiresAtMs: nowMs + PAIRING_TTL_MS,
     };
-    const entry: Entry = {
+    const entry: Entry<Asked, Held> = {
       request,
-      claim,
-      nodeId,
+      held,
       status: "pending",
-      revocations: 0,
-      recoveryHash: null,
       endsAtMs: this.#clock.monotonicMs() + PAIRING_TTL_MS,
       challenge: null,
     };
@@ -103,60 +82,89 @@ export class PairingBook {
   }
 
   /** Those that wait for a decision, oldest first. */
-  waiting(): Entry[] {
+  waiting(): Entry<Asked, Held>[] {
     return [...this.#entries.values()].filter(
       (entry) => entry.status === "pending" && !this.isOver(entry),
     );
   }
 
-  byId(pairingId: string): Entry | null {
+  /** One that is not rejected. Errors: `pairing_not_found`, `pairing_not_pending`, `pairing_expired`. */
+  find(pairingId: string): Entry<Asked, Held> {
     this.#sweep();
-    return this.#entries.get(pairingId) ?? null;
+    const entry = this.#entries.get(pairingId);
+    if (entry === undefined) throw new LemonError("pairing_not_found");
+    if (entry.status === "rejected") throw new LemonError("pairing_not_pending");
+    if (this.isOver(entry)) throw new LemonError("pairing_expired");
+    return entry;
   }
 
-  byCode(code: string): Entry | null {
+  /** Errors: those of `find`, and `pairing_not_pending` once it was approved. */
+  reject(pairingId: string): Entry<Asked, Held> {
+    const entry = this.find(pairingId);
+    if (entry.status !== "pending") throw new LemonError("pairing_not_pending");
+    entry.status = "rejected";
+    return entry;
+  }
+
+  byCode(code: string): Entry<Asked, Held> | null {
     this.#sweep();
     return this.#byCode.get(sha256(code)) ?? null;
   }
 
-  isOver({ endsAtMs }: Entry): boolean {
+  isOver({ endsAtMs }: Entry<Asked, Held>): boolean {
     return endsAtMs <= this.#clock.monotonicMs();
   }
 
   /** A challenge given out before is void. */
-  giveChallenge(entry: Entry): { readonly challenge: string; readonly expiresAtMs: number } {
+  giveChallenge(entry: Entry<Asked, Held>): {
+    readonly challenge: string;
+    readonly expiresAtMs: number;
+  } {
     this.#dropChallenge(entry);
     const challenge = this.#secrets.token();
     const endsAtMs = this.#clock.monotonicMs() + CHALLENGE_TTL_MS;
-    this.putBack(entry, { hash: sha256(challenge), endsAtMs });
+    this.#putBack(entry, { hash: sha256(challenge), endsAtMs });
     return { challenge, expiresAtMs: this.#clock.nowMs() + CHALLENGE_TTL_MS };
   }
 
-  /** Takes it for good, expired or not; null when it is none of ours. */
-  takeChallenge(
+  /**
+   * Takes the challenge for what `begin` makes of it; null when it is none of this book's. Errors:
+   * `unauthorized` when it has expired, and those of `begin`: when nothing was done, nothing is spent.
+   */
+  async redeem<T>(
     challenge: string,
-  ): { readonly entry: Entry; readonly taken: Challenge; readonly expired: boolean } | null {
+    begin: (entry: Entry<Asked, Held>) => Promise<T>,
+  ): Promise<T | null> {
     this.#sweep();
     const entry = this.#byChallenge.get(sha256(challenge));
     const taken = entry?.challenge ?? null;
     if (entry === undefined || taken === null) return null;
     this.#dropChallenge(entry);
-    return { entry, taken, expired: taken.endsAtMs <= this.#clock.monotonicMs() };
+    if (taken.endsAtMs <= this.#clock.monotonicMs()) {
+      throw new LemonError("unauthorized", { message: "Challenge expired" });
+    }
+    try {
+      return await begin(entry);
+    } catch (error) {
+      // The same request may come again.
+      if (error instanceof LemonError && error.retrySafe) this.#putBack(entry, taken);
+      throw error;
+    }
   }
 
-  putBack(entry: Entry, challenge: Challenge): void {
+  /** Those whose machine may still come with its challenge. */
+  challenged(): Entry<Asked, Held>[] {
+    const nowMs = this.#clock.monotonicMs();
+    return [...this.#entries.values()].filter(
+      ({ challenge }) => challenge !== null && challenge.endsAtMs > nowMs,
+    );
+  }
+
+  #putBack(entry: Entry<Asked, Held>, challenge: Challenge): void {
+    // One that was given out meanwhile has made it void.
+    if (entry.challenge !== null) return;
     entry.challenge = challenge;
     this.#byChallenge.set(challenge.hash, entry);
-  }
-
-  /** The nodes whose machine may still come with its challenge. */
-  heldNodes(): Set<string> {
-    const nowMs = this.#clock.monotonicMs();
-    const held = new Set<string>();
-    for (const { challenge, nodeId } of this.#entries.values()) {
-      if (challenge !== null && challenge.endsAtMs > nowMs) held.add(nodeId);
-    }
-    return held;
   }
 
   #sweep(): void {
@@ -184,13 +192,13 @@ export class PairingBook {
     }
   }
 
-  #forget(entry: Entry): void {
+  #forget(entry: Entry<Asked, Held>): void {
     this.#dropChallenge(entry);
     this.#entries.delete(entry.request.pairingId);
     this.#byCode.delete(sha256(entry.request.code));
   }
 
-  #dropChallenge(entry: Entry): void {
+  #dropChallenge(entry: Entry<Asked, Held>): void {
     if (entry.challenge !== null) this.#byChallenge.delete(entry.challenge.hash);
     entry.challenge = null;
   }

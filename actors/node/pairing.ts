@@ -12,7 +12,7 @@ import type { NodeId } from "../../protocol/ids.ts";
 import type { ParamsOf } from "../../protocol/methods.ts";
 import type { ActorRef, ActorSpec, Handlers } from "../../supervision/actor.ts";
 import type { Directory } from "./directory.ts";
-import { type Entry, PairingBook, type PairingRequest } from "./pairing-book.ts";
+import { type Entry as BookEntry, PairingBook, type PairingRequest } from "./pairing-book.ts";
 import { isUnclaimed, type NodeRecord, refuseLocal } from "./record.ts";
 import type { RegistryProtocol } from "./registry.ts";
 import { type Secrets, sameHash, sha256 } from "./secrets.ts";
@@ -20,8 +20,29 @@ import { type Secrets, sameHash, sha256 } from "./secrets.ts";
 /** One change of the registry, with the reading back that a silent store needs. */
 const REGISTRY_DEADLINE = { deadlineMs: 20_000 } as const;
 
+/** What a machine says of itself. */
+type Asked = Pick<ParamsOf<"node.pair.request">, "nodeType" | "nodeName"> & {
+  readonly capabilities: NodeRecord["capabilities"];
+};
+export type NodePairingRequest = PairingRequest<Asked>;
+
+/** How a request may have the durable id it is for. */
+type Claim =
+  | { readonly kind: "new" }
+  | { readonly kind: "recovery"; readonly tokenHash: string }
+  | { readonly kind: "repair" };
+
+interface Held {
+  readonly claim: Claim;
+  nodeId: NodeId;
+  /** Of the node when the request was approved: what is granted again must still be that. */
+  revocations: number;
+  recoveryHash: string | null;
+}
+type Entry = BookEntry<Asked, Held>;
+
 interface Approval {
-  readonly request: PairingRequest;
+  readonly request: NodePairingRequest;
   readonly nodeId: NodeId;
   /** Given out once; null when the node came back by it, or when it was given out before. */
   readonly recoveryToken: string | null;
@@ -36,20 +57,20 @@ export type PairingProtocol = {
    * Errors: `node_name_in_use`; `rate_limited`; for a node that comes back also `node_not_found`,
    * `node_revoked`, `forbidden` (a wrong recovery token), `conflict` (the local node).
    */
-  request: (ask: ParamsOf<"node.pair.request">) => PairingRequest;
+  request: (ask: ParamsOf<"node.pair.request">) => NodePairingRequest;
   /** Those that wait, oldest first. */
-  list: (ask: null) => readonly PairingRequest[];
+  list: (ask: null) => readonly NodePairingRequest[];
   /** Errors: `pairing_not_found`, `pairing_not_pending`, `pairing_expired`, and those of `request`. */
   approve: (ask: { readonly pairingId: string }) => Approval;
   /** Errors: `pairing_not_found`, `pairing_not_pending`, `pairing_expired`. */
-  reject: (ask: { readonly pairingId: string }) => PairingRequest;
+  reject: (ask: { readonly pairingId: string }) => NodePairingRequest;
   /** Errors: `pairing_not_found`, `pairing_expired`. */
   verify: (ask: { readonly code: string }) => Pick<Entry, "request" | "status">;
-  /** Takes the challenge for a session token. Errors: `unauthorized`. */
+  /** Takes the challenge for a session token; null when it is none of ours. Errors: `unauthorized`. */
   redeem: (ask: { readonly challenge: string }) => {
     readonly record: NodeRecord;
     readonly sessionToken: string;
-  };
+  } | null;
 };
 
 export interface PairingOptions {
@@ -71,7 +92,7 @@ export function pairingSpec(options: PairingOptions): ActorSpec<PairingProtocol>
 
 function handlers(
   { registry, directory, secrets }: PairingOptions,
-  book: PairingBook,
+  book: PairingBook<Asked, Held>,
 ): Handlers<PairingProtocol> {
   const paired = (nodeId: string): NodeRecord => {
     const record = directory.find(nodeId);
@@ -79,20 +100,18 @@ function handlers(
     throw new LemonError("node_not_found", { message: "Paired node was not found" });
   };
 
-  const openEntry = (pairingId: string): Entry => {
-    const entry = book.byId(pairingId);
-    if (entry === null) throw new LemonError("pairing_not_found");
-    if (entry.status === "rejected") throw new LemonError("pairing_not_pending");
-    if (book.isOver(entry)) throw new LemonError("pairing_expired");
-    return entry;
-  };
+  const open = (asked: Asked, claim: Claim, nodeId: NodeId): Entry =>
+    book.open(asked, { claim, nodeId, revocations: 0, recoveryHash: null });
+
+  /** The nodes whose machine may still come with its challenge. */
+  const heldNodes = (): Set<string> => new Set(book.challenged().map(({ held }) => held.nodeId));
 
   /** A machine that is new here. */
   const requestNew = (ask: ParamsOf<"node.pair.request">): Entry => {
     const { nodeName, nodeType, capabilities = {} } = ask;
     const holder = directory.named(nodeName);
     if (holder !== null && !isUnclaimed(holder)) throw new LemonError("node_name_in_use");
-    if (holder !== null && book.heldNodes().has(holder.nodeId)) {
+    if (holder !== null && heldNodes().has(holder.nodeId)) {
       // Often it is the same machine, whose first try was cut off.
       throw new LemonError("node_name_in_use", {
         message:
@@ -100,7 +119,7 @@ function handlers(
       });
     }
     const nodeId = randomUUID() as NodeId;
-    return book.open({ nodeType, nodeName, capabilities }, { kind: "new" }, nodeId);
+    return open({ nodeType, nodeName, capabilities }, { kind: "new" }, nodeId);
   };
 
   /** A machine that was here before. Its name and type stay; `node.rename` gives another name. */
@@ -109,7 +128,7 @@ function handlers(
     refuseLocal(record);
     const { name: nodeName, type: nodeType } = record;
     const asked = { nodeType, nodeName, capabilities: ask.capabilities ?? record.capabilities };
-    if (ask.repair === true) return book.open(asked, { kind: "repair" }, record.nodeId);
+    if (ask.repair === true) return open(asked, { kind: "repair" }, record.nodeId);
     if (ask.recoveryToken === undefined) {
       throw new LemonError("invalid_params", {
         message: "Missing one of: recoveryToken or repair",
@@ -117,14 +136,15 @@ function handlers(
     }
     const tokenHash = sha256(ask.recoveryToken);
     refuseWrongRecovery(record, tokenHash);
-    return book.open(asked, { kind: "recovery", tokenHash }, record.nodeId);
+    return open(asked, { kind: "recovery", tokenHash }, record.nodeId);
   };
 
   /** What the first approval of a request does. */
   const grant = async (
     entry: Entry,
   ): Promise<{ readonly record: NodeRecord; readonly recoveryToken: string | null }> => {
-    const { claim, nodeId, request } = entry;
+    const { request } = entry;
+    const { claim, nodeId } = entry.held;
     if (claim.kind === "recovery") {
       const record = paired(nodeId);
       refuseWrongRecovery(record, claim.tokenHash);
@@ -140,19 +160,19 @@ function handlers(
     }
     const { nodeName: name, nodeType: type, capabilities } = request;
     const enrolment = { nodeId, name, type, capabilities, recoveryHash, local: false };
-    const ask = { enrolment, held: book.heldNodes() };
+    const ask = { enrolment, held: heldNodes() };
     const record = await registry.ask("enrol", ask, REGISTRY_DEADLINE);
     return { record, recoveryToken };
   };
 
   /** What was approved before the node was cut off, or passed to another machine, is void. */
-  const grantAgain = (
-    entry: Entry,
-  ): { readonly record: NodeRecord; readonly recoveryToken: null } => {
-    const record = paired(entry.nodeId);
-    if (record.revocations !== entry.revocations) throw new LemonError("node_revoked");
+  const grantAgain = ({
+    held,
+  }: Entry): { readonly record: NodeRecord; readonly recoveryToken: null } => {
+    const record = paired(held.nodeId);
+    if (record.revocations !== held.revocations) throw new LemonError("node_revoked");
     // Another pairing took the node over since: it is not this request's any more.
-    if (record.recoveryHash !== entry.recoveryHash) throw new LemonError("pairing_not_pending");
+    if (record.recoveryHash !== held.recoveryHash) throw new LemonError("pairing_not_pending");
     return { record, recoveryToken: null };
   };
 
@@ -163,12 +183,13 @@ function handlers(
     list: () => book.waiting().map(({ request }) => request),
 
     async approve({ pairingId }) {
-      const entry = openEntry(pairingId);
+      const entry = book.find(pairingId);
+      const { held } = entry;
       const again = entry.status === "approved";
       const { record, recoveryToken } = again ? grantAgain(entry) : await grant(entry);
-      entry.nodeId = record.nodeId;
-      entry.revocations = record.revocations;
-      entry.recoveryHash = record.recoveryHash;
+      held.nodeId = record.nodeId;
+      held.revocations = record.revocations;
+      held.recoveryHash = record.recoveryHash;
       entry.status = "approved";
       const { challenge, expiresAtMs } = book.giveChallenge(entry);
       return {
@@ -177,16 +198,11 @@ function handlers(
         recoveryToken,
         challenge,
         challengeExpiresAtMs: expiresAtMs,
-        recovered: again || entry.claim.kind !== "new",
+        recovered: again || held.claim.kind !== "new",
       };
     },
 
-    reject({ pairingId }) {
-      const entry = openEntry(pairingId);
-      if (entry.status !== "pending") throw new LemonError("pairing_not_pending");
-      entry.status = "rejected";
-      return entry.request;
-    },
+    reject: ({ pairingId }) => book.reject(pairingId).request,
 
     verify({ code }) {
       const entry = book.byCode(code);
@@ -199,31 +215,21 @@ function handlers(
       return { request: entry.request, status: entry.status };
     },
 
-    async redeem({ challenge }) {
-      const found = book.takeChallenge(challenge);
-      if (found === null) throw invalidChallenge();
-      const { entry, taken, expired } = found;
-      if (expired) throw new LemonError("unauthorized", { message: "Challenge expired" });
-      const sessionToken = secrets.token();
-      const ask = {
-        nodeId: entry.nodeId,
-        revocations: entry.revocations,
-        tokenHash: sha256(sessionToken),
-      };
-      try {
-        const record = await registry.ask("beginSession", ask, REGISTRY_DEADLINE);
-        return { record, sessionToken };
-      } catch (error) {
-        if (!(error instanceof LemonError)) throw error;
-        // Removed or cut off since: what was granted before is void.
-        if (error.code === "node_not_found" || error.code === "node_revoked") {
-          throw invalidChallenge();
+    redeem: ({ challenge }) =>
+      book.redeem(challenge, async ({ held: { nodeId, revocations } }) => {
+        const sessionToken = secrets.token();
+        const ask = { nodeId, revocations, tokenHash: sha256(sessionToken) };
+        try {
+          const record = await registry.ask("beginSession", ask, REGISTRY_DEADLINE);
+          return { record, sessionToken };
+        } catch (error) {
+          // Removed or cut off since: what was granted before is void.
+          const isVoid =
+            error instanceof LemonError &&
+            (error.code === "node_not_found" || error.code === "node_revoked");
+          throw isVoid ? invalidChallenge() : error;
         }
-        // Nothing was done, so nothing is spent: the same request may come again.
-        if (error.retrySafe) book.putBack(entry, taken);
-        throw error;
-      }
-    },
+      }),
   };
 }
 
@@ -234,6 +240,7 @@ function refuseWrongRecovery(record: NodeRecord, tokenHash: string): void {
   }
 }
 
-function invalidChallenge(): LemonError {
+/** For a challenge that is worth nothing, or never was. */
+export function invalidChallenge(): LemonError {
   return new LemonError("unauthorized", { message: "Invalid challenge" });
 }

@@ -18,6 +18,19 @@ export interface SessionTokens {
   identify(token: string): Promise<Identity | null | "expired">;
 }
 
+/** The tokens of several rooms: the first that knows one says whom it stands for. */
+export function firstOf(...rooms: readonly SessionTokens[]): SessionTokens {
+  return {
+    async identify(token) {
+      for (const room of rooms) {
+        const identity = await room.identify(token);
+        if (identity !== null) return identity;
+      }
+      return null;
+    },
+  };
+}
+
 export interface AuthenticateOptions {
   /** Null when the control plane has none: then only session tokens and the opt-in let anybody in. */
   readonly operatorToken: string | null;

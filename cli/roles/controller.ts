@@ -6,6 +6,7 @@
  *     nats-server     the hub, unless it is somebody else's; first started, last stopped
  *     announcer       tick and presence
  *     settings        what `config.set` stored
+ *     devices         their pairing and their sessions
  *     nodes           the fleet
  *     invocations     one actor for each that waits for its node
  *     sessions        one actor a `/ws` connection
@@ -20,11 +21,12 @@ import { configMethods } from "../../actors/config/methods.ts";
 import { SETTINGS_DOCUMENTS, settingsSpec } from "../../actors/config/settings.ts";
 import { insightMethods } from "../../actors/control-plane/insight-methods.ts";
 import { systemMethods } from "../../actors/control-plane/system-methods.ts";
+import { DEVICE_DOCUMENTS, openDevices } from "../../actors/device/devices.ts";
 import type { Broadcast } from "../../actors/events/broadcast.ts";
 import { openEvents } from "../../actors/events/events.ts";
 import { openInvocations } from "../../actors/invocation/invocations.ts";
 import { NODE_DOCUMENTS, type Nodes, openNodes } from "../../actors/node/nodes.ts";
-import { authenticator, loopbackOptIn } from "../../actors/session/authenticate.ts";
+import { authenticator, firstOf, loopbackOptIn } from "../../actors/session/authenticate.ts";
 import { loadOperatorToken } from "../../actors/session/operator-token.ts";
 import { startSessions } from "../../actors/session/sessions.ts";
 import { listenHttp } from "../../gateways/http/server.ts";
@@ -120,8 +122,9 @@ export async function startController(
   const events = await openEvents({ parent: system.root, clock });
   const { broadcast, roster } = events;
   const bucket = { connection: hub.controller, replicas: hub.replicas };
-  const [documents, stored] = await Promise.all([
+  const [documents, deviceDocuments, stored] = await Promise.all([
     openDocuments({ ...bucket, ...NODE_DOCUMENTS }),
+    openDocuments({ ...bucket, ...DEVICE_DOCUMENTS }),
     openDocuments({ ...bucket, ...SETTINGS_DOCUMENTS }),
   ]);
   const readiness = new Readiness({ documents, clock, asked: context.asked });
@@ -133,6 +136,12 @@ export async function startController(
       logLevelIsChosen: logbook.levelIsChosen,
     }),
   );
+  const devices = await openDevices({
+    parent: system.root,
+    documents: deviceDocuments,
+    clock,
+    publish: (event, payload) => broadcast.publish(event, payload),
+  });
   const fleet = await openNodes({
     parent: system.root,
     documents: readiness.documents,
@@ -142,6 +151,7 @@ export async function startController(
     log,
     endSessions: (nodeId, olderThan, close) => roster.endNode(nodeId, olderThan, close),
     publish: ({ event, payload }) => broadcast.publish(event, payload, ["nodes"]),
+    redeemDevice: devices.redeem,
     leafUrl: hub.leafUrl,
     joinsRefused: hub.joinsRefused,
   });
@@ -157,6 +167,7 @@ export async function startController(
     parent: system.root,
     handlers: {
       ...fleet.methods,
+      ...devices.methods,
       ...events.methods,
       ...invocations.methods,
       ...configMethods({ settings, policy: POLICY, logLevel: () => logbook.level }),
@@ -171,7 +182,7 @@ export async function startController(
     },
     authenticate: authenticator({
       operatorToken: operator.token,
-      sessionTokens: fleet.sessionTokens,
+      sessionTokens: firstOf(devices.sessionTokens, fleet.sessionTokens),
       allowUnauthenticatedLoopback: loopbackOptIn(environment),
     }),
     server: { version: LEMON_VERSION, commit: null, host: hostname() },

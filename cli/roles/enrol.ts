@@ -121,7 +121,7 @@ async function pair(options: EnrolOptions, stored: Enrolment | null): Promise<Se
     const enrolment = {
       ...approved,
       token,
-      nodeName: identity.nodeName,
+      nodeName: identity.type === "node" ? identity.nodeName : approved.nodeName,
       storedAtMs: clock.nowMs(),
     };
     await storeEnrolment(join.home, enrolment);

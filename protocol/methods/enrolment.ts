@@ -32,13 +32,17 @@ export const capabilities = z
 export const lemonVersion = z
   .string()
   .regex(/^[\x20-\x7e]{1,64}$/, "must be 1 to 64 printable characters");
-const nodeType = z
+/** What a node or a device is, in a word of its own. */
+export const nodeType = z
   .string()
   .trim()
   .min(1, "must not be empty")
   .max(128, "must be at most 128 characters")
-  .regex(/^[^\p{C}]*$/u, "must not contain control characters");
-const shortText = z.string().min(1, "must not be empty").max(256, "must be at most 256 characters");
+  .refine((name) => !/\p{C}/u.test(name), "must not contain control characters");
+export const shortText = z
+  .string()
+  .min(1, "must not be empty")
+  .max(256, "must be at most 256 characters");
 
 export const nodePairList = method({
   name: "node.pair.list",
@@ -143,7 +147,10 @@ export const connectChallenge = method({
   params: z.object({ challenge: shortText }),
   result: z.object({
     verified: z.literal(true),
-    identity: z.object({ type: z.literal("node"), nodeId: z.string(), nodeName: z.string() }),
+    identity: z.discriminatedUnion("type", [
+      z.object({ type: z.literal("node"), nodeId: z.string(), nodeName: z.string() }),
+      z.object({ type: z.literal("device"), deviceId: z.string(), deviceName: z.string() }),
+    ]),
     token: z.string().describe("The session token, for `auth.token` of `connect`."),
     summary,
   }),

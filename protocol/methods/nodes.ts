@@ -19,7 +19,8 @@ export const nodeName = z
   .normalize("NFC")
   .min(1, "must not be empty")
   .max(128, "must be at most 128 characters")
-  .regex(/^[^\p{C}]*$/u, "must not contain control characters")
+  // No pattern: readers of the AsyncAPI document would match it without Unicode, as another one.
+  .refine((name) => !/\p{C}/u.test(name), "must not contain control characters")
   .describe(
     "Unique in the fleet; spaces around it and ways to compose its characters make no other name.",
   );

@@ -9,6 +9,8 @@ type Examples = {
 
 const nodeId = "85ccdaa0-ff5f-4e1d-b2aa-9449409bc2d5";
 const nodeName = "worker-1";
+const deviceId = "5f3d0a3e-0f0b-4f3c-8a49-2b1f6c1d7e90";
+const deviceName = "phone-1";
 const pairingId = "6f0d6f0e-4f5e-4a55-9a43-0d7a3a9b6b1c";
 const invokeId = "3b7e6f0a-2f63-4f0e-9f0e-1a7d5a0b9c11";
 const processId = "backup:2026-12-01";
@@ -86,6 +88,29 @@ const EXAMPLES: Examples = {
       identity: { type: "node", nodeId, nodeName },
       token: "U2Vzc2lvbiB0b2tlbiBvZiBhIG5vZGU",
       summary: { verified: true },
+    },
+  },
+  "device.pair.approve": {
+    params: { pairingId },
+    result: {
+      pairingId,
+      deviceId,
+      challengeToken: "Q2hhbGxlbmdlIG9mIGFuIGFwcHJvdmFs",
+      approved: true,
+      summary: { approved: true },
+    },
+  },
+  "device.pair.reject": {
+    params: { pairingId },
+    result: { pairingId, rejected: true, summary: { rejected: true } },
+  },
+  "device.pair.request": {
+    params: { deviceType: "phone", deviceName },
+    result: {
+      pairingId,
+      code: "493018",
+      expiresAtMs: atMs + 300_000,
+      summary: { expiresAtMs: atMs + 300_000 },
     },
   },
   "events.ingest": {
@@ -404,6 +429,8 @@ const PAYLOADS: { readonly [E in AnyEventName]: PayloadOf<E> } = {
     error: null,
   },
   "node.invoke.cancel": { invokeId, nodeId, reason: "timeout" },
+  "device.pair.requested": { pairingId, deviceType: "phone", deviceName },
+  "device.pair.resolved": { pairingId, status: "approved", deviceType: "phone", deviceName },
   custom: {
     type: "custom_deploy",
     payload: { stage: "done" },

@@ -20,6 +20,8 @@ describe("the topics of events", () => {
     log: ["system"],
     "node.pair.requested": ["nodes"],
     "node.pair.resolved": ["nodes"],
+    "device.pair.requested": ["nodes"],
+    "device.pair.resolved": ["nodes"],
     custom: ["system"],
   } as const;
 

@@ -4,15 +4,20 @@
  */
 import { once } from "node:events";
 import type { ClientOptions } from "ws";
+import { DEVICE_DOCUMENTS, openDevices } from "../../actors/device/devices.ts";
+import type { DeviceRecord } from "../../actors/device/record.ts";
 import { type Invocations, openInvocations } from "../../actors/invocation/invocations.ts";
 import { SOCKET_PING_EVERY_MS } from "../../actors/node/sockets.ts";
+import { firstOf } from "../../actors/session/authenticate.ts";
 import type { NodeId } from "../../protocol/ids.ts";
 import type { InputOf } from "../../protocol/methods.ts";
 import { settle } from "./fake-clock.ts";
 import { type TestGateway, testGateway } from "./gateway.ts";
+import { MemoryDocuments } from "./memory-documents.ts";
 import { MemoryLink } from "./memory-link.ts";
 import { NodesRoom } from "./nodes-room.ts";
 import { Party } from "./party.ts";
+import { testSystem } from "./supervision.ts";
 
 /** A node that was paired over the door, and the token its connections offer. */
 export interface DoorNode {
@@ -31,9 +36,19 @@ export class NodeDoor {
     this.invocations = invocations;
   }
 
-  static async open(): Promise<NodeDoor> {
+  static async open(
+    deviceDocuments = new MemoryDocuments<DeviceRecord>(DEVICE_DOCUMENTS.parse),
+  ): Promise<NodeDoor> {
     let gateway: TestGateway | null = null;
-    const room = await NodesRoom.open(undefined, new MemoryLink(), undefined, {
+    const system = testSystem();
+    const devices = await openDevices({
+      parent: system.root,
+      documents: deviceDocuments,
+      clock: system.clock,
+      publish: (event, payload) => gateway?.broadcast.publish(event, payload),
+    });
+    const room = await NodesRoom.open(undefined, new MemoryLink(), system, {
+      redeemDevice: devices.redeem,
       endSessions: (nodeId, olderThan, close) => gateway?.roster.endNode(nodeId, olderThan, close),
       publish: ({ event, payload }) => gateway?.broadcast.publish(event, payload, ["nodes"]),
     });
@@ -47,8 +62,8 @@ export class NodeDoor {
     gateway = await testGateway({
       clock: room.clock,
       announces: true,
-      handlers: { ...room.nodes.methods, ...invocations.methods },
-      sessionTokens: room.nodes.sessionTokens,
+      handlers: { ...room.nodes.methods, ...devices.methods, ...invocations.methods },
+      sessionTokens: firstOf(devices.sessionTokens, room.nodes.sessionTokens),
       onNode: room.nodes.arrived,
     });
     return new NodeDoor(room, gateway, invocations);

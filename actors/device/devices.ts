@@ -1,0 +1,104 @@
+/**
+ * The door of paired devices: their methods, their sessions, what their challenges are worth.
+ *
+ *   /devices          requests and challenges in memory; session tokens in the store
+ *
+ * No method takes a device's session back: the contract names none, and it ends after seven days.
+ */
+import type { Clock } from "../../host/clock.ts";
+import type { EventName, EventPayload } from "../../protocol/events.ts";
+import type { SupervisorRef } from "../../supervision/actor.ts";
+import type { Documents, DocumentsOptions } from "../../transport/documents.ts";
+import type { RedeemDevice } from "../node/enrolment-methods.ts";
+import { type Secrets, sha256, systemSecrets } from "../node/secrets.ts";
+import type { SessionTokens } from "../session/authenticate.ts";
+import type { MethodHandlers } from "../session/handler.ts";
+import { devicePairingSpec } from "./pairing.ts";
+import { type DeviceRecord, deviceRecord, SESSION_TTL_MS } from "./record.ts";
+import { DeviceSessions } from "./sessions.ts";
+
+/** Where device records lie: for `openDocuments`, with the controller's connection. */
+export const DEVICE_DOCUMENTS: Pick<DocumentsOptions<DeviceRecord>, "bucket" | "parse"> = {
+  bucket: "lemon-devices",
+  parse: (stored) => deviceRecord.parse(stored),
+};
+
+type DeviceMethod = "device.pair.request" | "device.pair.approve" | "device.pair.reject";
+
+export interface DevicesOptions {
+  /** Where the actor of this room is started, under the id `devices`. */
+  readonly parent: SupervisorRef;
+  readonly documents: Documents<DeviceRecord>;
+  readonly clock: Clock;
+  readonly publish: (event: EventName, payload: EventPayload) => void;
+  readonly secrets?: Secrets;
+}
+
+export interface Devices {
+  readonly methods: MethodHandlers<DeviceMethod>;
+  readonly sessionTokens: SessionTokens;
+  readonly redeem: RedeemDevice;
+}
+
+/** Some requests to the store, of up to 5 s each; below a method's 30 s. */
+const DEADLINE = { deadlineMs: 25_000 } as const;
+
+/** Resolves when the devices are known. Errors: those of `Documents`. */
+export async function openDevices(options: DevicesOptions): Promise<Devices> {
+  const { parent, documents, clock, publish, secrets = systemSecrets } = options;
+  const sessions = new DeviceSessions(documents, clock);
+  const pairing = await parent.startActor(devicePairingSpec({ sessions, secrets }));
+
+  return {
+    methods: {
+      "device.pair.request": async (params) => {
+        const request = await pairing.ask("request", params, DEADLINE);
+        const { pairingId, code, deviceType, deviceName, expiresAtMs } = request;
+        publish("device.pair.requested", { pairingId, deviceType, deviceName });
+        return { pairingId, code, expiresAtMs, summary: { pairingId, deviceType, expiresAtMs } };
+      },
+
+      "device.pair.approve": async ({ pairingId }) => {
+        const approval = await pairing.ask("approve", { pairingId }, DEADLINE);
+        const { request, deviceId, challenge, challengeExpiresAtMs } = approval;
+        const { deviceType, deviceName } = request;
+        const status = "approved";
+        publish("device.pair.resolved", { pairingId, status, deviceType, deviceName });
+        return {
+          pairingId,
+          deviceId,
+          challengeToken: challenge,
+          approved: true,
+          summary: { pairingId, deviceId, approved: true, deviceType, challengeExpiresAtMs },
+        };
+      },
+
+      "device.pair.reject": async ({ pairingId }) => {
+        const { deviceType, deviceName } = await pairing.ask("reject", { pairingId }, DEADLINE);
+        const status = "rejected";
+        publish("device.pair.resolved", { pairingId, status, deviceType, deviceName });
+        return { pairingId, rejected: true, summary: { pairingId, rejected: true, deviceType } };
+      },
+    },
+
+    sessionTokens: { identify: async (token) => sessions.identify(sha256(token)) },
+
+    async redeem(challenge) {
+      const redeemed = await pairing.ask("redeem", { challenge }, DEADLINE);
+      if (redeemed === null) return null;
+      const { record, sessionToken } = redeemed;
+      const { deviceId, name: deviceName } = record;
+      return {
+        verified: true,
+        identity: { type: "device", deviceId, deviceName },
+        token: sessionToken,
+        summary: {
+          verified: true,
+          identityType: "device",
+          identityId: deviceId,
+          tokenTtlMs: SESSION_TTL_MS,
+        },
+      };
+    },
+  };
+}
