@@ -181,7 +181,10 @@ async function serve(
         log.warn({ code }, "the link is not back with its new credentials yet");
       });
   };
-  await leaf.follow(storeSystem, (up) => log.info({ up }, "the link to the controller changed"));
+  await leaf.follow(storeSystem, (up) => {
+    log.info({ up }, "the link to the controller changed");
+    channel.linkChanged(up);
+  });
   await leaf.whenUp(FIRST_LINK_MS).catch(() => {
     announcement.note("the link to the controller is not up yet; it is tried on");
   });

@@ -8,6 +8,8 @@
  * 4. A controller whose certificate is not trusted ends a start, since waiting mends nothing; one that
  *    had been trusted is tried on.
  * 5. A life that another takes the place of learns it from the first word of it, not after a pause.
+ * 6. Credentials end by a clock that is not ours, and may be void before: a link that stays down is given
+ *    new ones, or the life learns that it is over, without waiting for the half of their time.
  */
 import type { Logger } from "pino";
 import {
@@ -32,6 +34,9 @@ export type WorkerEnd = "superseded" | "revoked" | "refused" | "moved";
 /** A renewal that fails is tried again this much later, as long as the credentials hold, in ms. */
 const RENEWAL_RETRY_MS = 30_000;
 
+/** A hub that restarts has its links back in less, in ms. */
+const LINK_DOWN_MS = 5_000;
+
 export interface WorkerChannelOptions {
   readonly session: Session;
   /** `LEMON_HOME`, where the session token is kept. */
@@ -51,6 +56,8 @@ export interface WorkerChannelOptions {
 export interface WorkerChannel {
   /** The first opening. */
   readonly first: LinkOpening;
+  /** To be told whether the link stands, whenever that changes. */
+  linkChanged(up: boolean): void;
   close(): void;
 }
 
@@ -79,6 +86,7 @@ class Channel implements WorkerChannel {
   /** Why the controller of a start is not trusted. */
   #distrust: SocketClose | null = null;
   #cancelRenewal: CancelTimer = () => {};
+  #cancelDoubt: CancelTimer = () => {};
   #ended = false;
 
   constructor(options: WorkerChannelOptions) {
@@ -175,10 +183,17 @@ class Channel implements WorkerChannel {
     this.#end(ENDS[failure.code] ?? "refused");
   }
 
+  linkChanged(up: boolean): void {
+    this.#cancelDoubt();
+    if (up || this.#ended) return;
+    this.#cancelDoubt = this.#options.clock.after(LINK_DOWN_MS, () => void this.#renew());
+  }
+
   close(): void {
     this.#ended = true;
     this.#closed.abort();
     this.#cancelRenewal();
+    this.#cancelDoubt();
     this.#client?.close();
   }
 
@@ -205,6 +220,7 @@ class Channel implements WorkerChannel {
   async #renew(): Promise<void> {
     const client = this.#client;
     if (this.#ended || client === null) return;
+    this.#cancelDoubt();
     const opened = await this.#proveLife(client);
     if (opened === null) return;
     this.#renewLater(opened);

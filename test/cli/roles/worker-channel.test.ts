@@ -137,6 +137,35 @@ describe("a worker's session with its controller", () => {
     await until(() => stage.renewed.length === 1);
   });
 
+  it("renews when the link has been down for five seconds, once, and not when it was back before", async () => {
+    await using stage = await Stage.begin();
+    const channel = await stage.open();
+    channel.linkChanged(false);
+    await stage.clock.advance(4_999);
+    channel.linkChanged(true);
+    await stage.clock.advance(60_000);
+    expect(stage.controller.count("node.link.open")).to.equal(1);
+
+    channel.linkChanged(false);
+    await stage.clock.advance(4_999);
+    expect(stage.controller.count("node.link.open")).to.equal(1);
+    await stage.clock.advance(1);
+    await until(() => stage.renewed.length === 1);
+    await stage.clock.advance(60_000);
+    expect(stage.controller.count("node.link.open")).to.equal(2);
+  });
+
+  it("learns from a link that is down that its life is over", async () => {
+    await using stage = await Stage.begin();
+    const channel = await stage.open();
+    stage.refusal = "node_superseded";
+    channel.linkChanged(false);
+    await stage.clock.advance(5_000);
+    expect(await stage.ended.promise).to.equal("superseded");
+    channel.linkChanged(false);
+    expect(stage.clock.pending).to.equal(0);
+  });
+
   it("opens again with the newest token when the connection was lost", async () => {
     await using stage = await Stage.begin();
     await stage.open();
