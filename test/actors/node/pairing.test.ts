@@ -216,7 +216,7 @@ describe("pairing a machine", () => {
 
   describe("a name", () => {
     it("is the same with spaces around it and however its characters are composed", async () => {
-      await room.pair("caf\u00e9");
+      await room.join("caf\u00e9");
       for (const same of ["caf\u00e9", "  caf\u00e9\t", "cafe\u0301"]) {
         const refusal = await refusalOf(() => request({ nodeName: same }));
         expect(said(refusal)).to.equal("CONFLICT Node name is already in use");
