@@ -160,6 +160,11 @@ export class PairingBook<Asked, Held> {
     );
   }
 
+  /** For how long it may, in ms. */
+  challengedForMs({ challenge }: Entry<Asked, Held>): number {
+    return Math.max(0, Math.ceil((challenge?.endsAtMs ?? 0) - this.#clock.monotonicMs()));
+  }
+
   #putBack(entry: Entry<Asked, Held>, challenge: Challenge): void {
     // One that was given out meanwhile has made it void.
     if (entry.challenge !== null) return;

@@ -111,11 +111,11 @@ function handlers(
     const { nodeName, nodeType, capabilities = {} } = ask;
     const holder = directory.named(nodeName);
     if (holder !== null && !isUnclaimed(holder)) throw new LemonError("node_name_in_use");
-    if (holder !== null && heldNodes().has(holder.nodeId)) {
+    const claim = book.challenged().find(({ held }) => held.nodeId === holder?.nodeId);
+    if (claim !== undefined) {
       // Often it is the same machine, whose first try was cut off.
       throw new LemonError("node_name_in_use", {
-        message:
-          "A join under this node name was approved and is not finished; try again in a minute, or choose another name",
+        details: { retryAfterMs: book.challengedForMs(claim) },
       });
     }
     const nodeId = randomUUID() as NodeId;

@@ -40,9 +40,13 @@ export function withAdvice(failure: unknown, join: JoinOptions): unknown {
   return message === null ? failure : new LemonError(failure.code, { message, cause: failure });
 }
 
-function sentence({ code, message }: LemonError, join: JoinOptions): string | null {
+function sentence({ code, message, details }: LemonError, join: JoinOptions): string | null {
   switch (code) {
     case "node_name_in_use":
+      if (typeof details["retryAfterMs"] === "number") {
+        const seconds = Math.ceil(details["retryAfterMs"] / 1_000);
+        return `A join under this name was approved and is not finished; try again in ${seconds} s, or choose another --name`;
+      }
       return `${message}; choose another --name, or take that node over with --node-id ID --repair`;
     case "node_superseded":
       return `A newer worker took this node over; take it back with ${AUTHORITY} and --repair`;

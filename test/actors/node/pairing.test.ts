@@ -242,7 +242,9 @@ describe("pairing a machine", () => {
     it("whose machine never came with its challenge goes to the next that is approved", async () => {
       const { nodeId, recoveryToken, challenge } = await room.pair("worker-1");
       await room.clock.advance(59_999);
-      expect((await refusalOf(() => request())).code).to.equal("node_name_in_use");
+      const held = await refusalOf(() => request());
+      expect(held.code).to.equal("node_name_in_use");
+      expect(held.details["retryAfterMs"]).to.equal(1);
       await room.clock.advance(1);
       const next = await room.pair("worker-1");
       expect(next.nodeId).to.equal(nodeId);
