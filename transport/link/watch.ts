@@ -6,7 +6,8 @@
  * 2. A leaf's credentials belong to one server, which has one link. Two live server names under one user
  *    key, two links that stand side by side on one server of the hub for longer than it takes to drop the
  *    older, or links that displace each other there again and again, mean that somebody else holds them
- *    too. (On another server of a cluster the older one may be a line that broke unnoticed.)
+ *    too. On another server of a cluster the older one may be a line that broke unnoticed, for as long as
+ *    it takes such a server to notice.
  * 3. A link that renews its credentials is not told as lost while it is away for the moment that takes.
  */
 import type { CancelTimer, Clock } from "../../host/clock.ts";
@@ -19,6 +20,11 @@ const RENEWAL_GRACE_MS = 3_000;
 const CUT_BY_THE_HUB = /revoked|expired|authentication/i;
 /** A leaf that comes back before its dead link was noticed displaces it at once (1 ms was measured). */
 const SIDE_BY_SIDE_MS = 1_000;
+/**
+ * How long a broken line may seem to stand at a server that is not ours: NATS by itself gives one up when
+ * two PINGs, two minutes apart, were not answered.
+ */
+const UNNOTICED_MS = 10 * 60_000;
 /**
  * A worker's own leaf takes over from itself when a cut left a dead connection on the hub's side: once,
  * then the dead one is gone. Two holders of one key displace each other at every reconnect (0.5 s).
@@ -103,7 +109,7 @@ export class LinkWatch {
     if (stranger || (this.#isBeside(connection) && this.#displacesOften(userKey))) {
       this.#tellShared(connection);
     } else {
-      this.#lookAgain(connection);
+      this.#lookAgain(connection, SIDE_BY_SIDE_MS, "here");
     }
   }
 
@@ -173,16 +179,17 @@ export class LinkWatch {
     return this.#of(userKey).some((other) => other.id !== id && serverOf(other.id) === server);
   }
 
-  #lookAgain(connection: LinkConnection): void {
+  #lookAgain(connection: LinkConnection, afterMs: number, where: "here" | "anywhere"): void {
     const { id } = connection;
-    const cancel = this.#options.clock.after(SIDE_BY_SIDE_MS, () => {
+    const cancel = this.#options.clock.after(afterMs, () => {
       this.#sideBySide.delete(id);
-      void this.#suspect(connection);
+      void this.#suspect(connection, where);
     });
     this.#sideBySide.set(id, cancel);
   }
 
-  async #suspect(connection: LinkConnection): Promise<void> {
+  /** Whether another link still stands beside it at its own server, or at any: then they are shared. */
+  async #suspect(connection: LinkConnection, where: "here" | "anywhere"): Promise<void> {
     const stillTwo = (): boolean =>
       !this.#stopped && this.#live.has(connection.id) && this.#of(connection.userKey).length > 1;
     if (!stillTwo()) return;
@@ -190,10 +197,12 @@ export class LinkWatch {
       await this.#options.refresh?.();
     } catch {
       // Nobody knows now: neither of them is accused, nor forgotten.
-      if (stillTwo()) this.#lookAgain(connection);
+      if (stillTwo()) this.#lookAgain(connection, SIDE_BY_SIDE_MS, where);
       return;
     }
-    if (stillTwo() && this.#isBeside(connection)) this.#tellShared(connection);
+    if (!stillTwo()) return;
+    if (where === "anywhere" || this.#isBeside(connection)) this.#tellShared(connection);
+    else this.#lookAgain(connection, UNNOTICED_MS, "anywhere");
   }
 
   /** Once for a key: it is revoked for good. */
