@@ -10,6 +10,7 @@ import {
   realpathSync,
   rmSync,
   symlinkSync,
+  writeFileSync,
 } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -122,6 +123,34 @@ describe("the package that npm pack makes, installed globally", () => {
       .filter((path) => !path.includes("node_modules") && /(?<!\.d)\.ts$/.test(path));
     expect(sources).to.deep.equal([]);
   });
+
+  it("is the typed SDK for a program that imports it", async () => {
+    const user = join(folder, "user");
+    mkdirSync(join(user, "node_modules"), { recursive: true });
+    symlinkSync(installed(), join(user, "node_modules", "lemon"));
+    const compilerOptions = { strict: true, module: "nodenext", target: "es2024", types: [] };
+    const lib = ["es2024", "dom"];
+    const config = { compilerOptions: { ...compilerOptions, lib, outDir: "out" } };
+    writeFileSync(join(user, "tsconfig.json"), JSON.stringify(config));
+    writeFileSync(join(user, "package.json"), JSON.stringify({ type: "module" }));
+    const program = (type: string): string =>
+      `import { type Client, connect } from "lemon";
+      export async function read(client: Client, nodeId: string): Promise<${type}> {
+        return (await client.call("node.process.get", { nodeId, processId: "p:1" })).exitCode;
+      }
+      console.log(typeof connect);`;
+    const tsc = join(packageRoot(), "node_modules", "typescript", "bin", "tsc");
+    const compile = (type: string): Promise<End> => {
+      writeFileSync(join(user, "program.ts"), program(type));
+      return run(process.execPath, [tsc, "-p", user], { cwd: user });
+    };
+    const wrong = await compile("string");
+    expect(wrong.stdout).to.include("Type 'number | null' is not assignable to type 'string'");
+    const right = await compile("number | null");
+    expect(right.code, right.stdout).to.equal(0);
+    const end = await run(process.execPath, [join(user, "out", "program.js")], { cwd: user });
+    expect(end.stdout).to.equal("function\n");
+  }).timeout(60_000);
 
   it("brings each package below comedy in the version that our overrides demand, and no other", () => {
     const versions = installedVersions(installed());
