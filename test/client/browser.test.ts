@@ -66,7 +66,11 @@ describe("the SDK without Node", () => {
     const folder = await mkdtemp(join(tmpdir(), "lemon-client-"));
     try {
       await writeFile(join(folder, "a.ts"), 'export const bytes: unknown = Buffer.from("a");\n');
-      const config = { extends: join(root, "client/tsconfig.json"), include: [folder] };
+      const config = {
+        extends: join(root, "client/tsconfig.json"),
+        compilerOptions: { rootDir: folder },
+        include: [folder],
+      };
       await writeFile(join(folder, "tsconfig.json"), JSON.stringify(config));
       const failure = await run(process.execPath, [TSC, "-p", folder, "--noEmit"]).then(
         () => "",
