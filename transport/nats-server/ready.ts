@@ -7,7 +7,7 @@ import { rm } from "node:fs/promises";
 import { connect } from "node:net";
 import { join } from "node:path";
 import { z } from "zod";
-import type { Clock } from "../../host/clock.ts";
+import type { CancelTimer, Clock } from "../../host/clock.ts";
 import { LemonError } from "../../protocol/errors.ts";
 
 const serverInfo = z.object({ server_id: z.string().min(1), version: z.string().min(1) });
@@ -21,6 +21,8 @@ export interface ServerInfo {
 const INFO_TIMEOUT_MS = 5_000;
 /** INFO is about 500 bytes. */
 const LONGEST_INFO_BYTES = 65_536;
+/** How often the folder is looked at where it can not be watched. */
+const LOOK_MS = 25;
 
 /** Looks out for one process's ports file; made before the process runs, so that nothing is missed. */
 export interface ReadyWatch {
@@ -29,18 +31,58 @@ export interface ReadyWatch {
   close(): void;
 }
 
+/** Says, without more, that something changed in a folder (`fs.watch`). Throws when the system gives no watch. */
+export type WatchFolder = (
+  directory: string,
+  onChange: () => void,
+) => Pick<FSWatcher, "close"> & { on(event: "error", listener: () => void): unknown };
+
 /** Empties the folder of an earlier life's file, then looks out for that of `pid`. */
-export async function watchPortsFile(directory: string, pid: number): Promise<ReadyWatch> {
+export async function watchPortsFile(
+  directory: string,
+  pid: number,
+  clock: Clock,
+  watchFolder: WatchFolder = watch,
+): Promise<ReadyWatch> {
   for (const name of namesIn(directory)) await rm(join(directory, name), { force: true });
   const { promise, resolve } = Promise.withResolvers<void>();
   const look = (): void => {
     if (namesIn(directory).some((name) => isPortsFile(directory, name, pid))) resolve();
   };
-  const watcher: FSWatcher = watch(directory, look);
-  // A folder that goes away is never ready: the deadline of the start tells it.
-  watcher.on("error", () => watcher.close());
+  const close = follow(directory, look, clock, watchFolder);
   look();
-  return { ready: promise, close: () => watcher.close() };
+  return { ready: promise, close };
+}
+
+function follow(
+  directory: string,
+  look: () => void,
+  clock: Clock,
+  watchFolder: WatchFolder,
+): () => void {
+  let cancel: CancelTimer = () => {};
+  let close = (): void => {};
+  // A user may have so many watches and no more (inotify(7)): without one nothing tells of a change.
+  const lookAgain = (): void => {
+    cancel = clock.after(LOOK_MS, () => {
+      look();
+      lookAgain();
+    });
+  };
+  try {
+    const watcher = watchFolder(directory, look);
+    close = () => watcher.close();
+    watcher.on("error", () => {
+      close();
+      lookAgain();
+    });
+  } catch {
+    lookAgain();
+  }
+  return () => {
+    close();
+    cancel();
+  };
 }
 
 function namesIn(directory: string): string[] {

@@ -212,7 +212,7 @@ async function becomeReady(
   places: ServerPlaces,
   { clock, signal }: NatsServerHost,
 ): Promise<ServerInfo> {
-  const ports = await watchPortsFile(places.portsDirectory, gate.identity.pid);
+  const ports = await watchPortsFile(places.portsDirectory, gate.identity.pid, clock);
   const { promise: failed, reject } = Promise.withResolvers<never>();
   const fail = (): void => reject(new LemonError("nats_server_failed"));
   // The races may be over before it fails.
