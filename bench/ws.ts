@@ -1,84 +1,25 @@
 /**
  * Measures the door of the control plane beside a bare `ws` echo of the same size, in one run: the round trip
- * of `health`, and how many are answered a second. Both servers share one process, the client has its own.
+ * of `health`, and how many are answered a second. Each server has a process of its own.
  * `node bench/ws.ts [--json]`.
  */
-import { type ChildProcess, fork } from "node:child_process";
 import { once } from "node:events";
-import type { AddressInfo } from "node:net";
-import pino from "pino";
-import { type RawData, WebSocket, WebSocketServer } from "ws";
-import { systemMethods } from "../actors/control-plane/system-methods.ts";
-import { Broadcast } from "../actors/events/broadcast.ts";
-import { authenticator } from "../actors/session/authenticate.ts";
-import { Roster } from "../actors/session/roster.ts";
-import { startSessions } from "../actors/session/sessions.ts";
-import { listenHttp } from "../gateways/http/server.ts";
-import { wsGateway } from "../gateways/ws/gateway.ts";
-import { systemClock } from "../host/clock.ts";
-import { createActorSystem } from "../supervision/system.ts";
+import { WebSocket } from "ws";
 import { Report } from "./report.ts";
+import { startServer, TOKEN } from "./ws-server.ts";
 
 const ROUNDS = 5;
 const ROUND_TRIPS = 4_000;
 const CALLS = 40_000;
 const IN_FLIGHT = 50;
-const TOKEN = "operator-token-of-the-benchmark";
-
-interface Ports {
-  readonly echo: number;
-  readonly lemon: number;
-}
-
-if (process.argv[2] === "serve") await serve();
-else await measure();
-
-/** The servers' process: it tells its ports and lives until its parent lets go of it. */
-async function serve(): Promise<void> {
-  const echo = new WebSocketServer({ host: "127.0.0.1", port: 0, perMessageDeflate: false });
-  echo.on("connection", (socket) => {
-    socket.on("message", (data: RawData) => socket.send(String(data)));
-  });
-  await once(echo, "listening");
-
-  const log = pino({ level: "warn" });
-  const system = createActorSystem({ name: "bench", log, clock: systemClock });
-  const roster = new Roster();
-  const version = "bench";
-  const sessions = await startSessions({
-    parent: system.root,
-    handlers: systemMethods({
-      build: { version, runtimeMode: "source-dev", channel: null, commit: null },
-      clock: systemClock,
-      connections: () => roster.counts(),
-      tree: () => system.snapshot(),
-      nodeTrees: async () => [],
-    }),
-    authenticate: authenticator({
-      operatorToken: TOKEN,
-      sessionTokens: { identify: async () => null },
-      allowUnauthenticatedLoopback: false,
-    }),
-    server: { version, commit: null, host: "bench" },
-    roster,
-    broadcast: new Broadcast(),
-    log,
-  });
-  const http = await listenHttp({ host: "127.0.0.1", port: 0, clock: systemClock, log });
-  const gateway = wsGateway({ open: sessions.open, clock: systemClock, log });
-  http.serve(new Map([["/ws", gateway.upgrade]]));
-
-  const address = echo.address() as AddressInfo;
-  process.send?.({ echo: address.port, lemon: http.port } satisfies Ports);
-  process.once("disconnect", () => process.exit());
-}
 
 async function measure(): Promise<void> {
-  const server = fork(new URL(import.meta.url), ["serve"]);
-  const ports = await portsOf(server);
-  const lemon = await opened(`ws://127.0.0.1:${ports.lemon}/ws`);
+  const servers = { lemon: await startServer("lemon"), echo: await startServer("bare ws echo") };
+  const lemon = await opened(servers.lemon.url);
+  // It hears no events, so that each frame is an answer.
   await answered(lemon, request("connect", { auth: { token: TOKEN } }));
-  const echo = await opened(`ws://127.0.0.1:${ports.echo}`);
+  await answered(lemon, request("events.unsubscribe", {}));
+  const echo = await opened(servers.echo.url);
 
   const health = request("health", {});
   const subjects = [
@@ -108,12 +49,7 @@ async function measure(): Promise<void> {
   }
   report.print();
   for (const { socket } of subjects) socket.terminate();
-  server.disconnect();
-}
-
-async function portsOf(server: ChildProcess): Promise<Ports> {
-  const [ports] = await once(server, "message");
-  return ports;
+  for (const server of Object.values(servers)) await server.kill();
 }
 
 async function opened(url: string): Promise<WebSocket> {
@@ -174,3 +110,5 @@ async function perSecond(socket: WebSocket, text: string): Promise<number> {
   });
   return (CALLS * 1_000) / (performance.now() - startedAtMs);
 }
+
+await measure();
