@@ -183,6 +183,23 @@ describe("the command line", () => {
     });
   }
 
+  for (const [columns, widest] of [
+    [90, 90],
+    [undefined, 80],
+  ] as const) {
+    it(`folds the descriptions of help to ${widest} characters where a terminal has ${columns ?? "none"}`, async () => {
+      const shell = new TestShell();
+      const stdout = Object.assign(shell.stdout, columns === undefined ? {} : { columns });
+      expect(await shell.run("process", "run", "--help")).to.equal(0);
+      const [, options = ""] = stdout.text.split(/^(?=Options:)/m);
+      const lines = options.split("\n\n")[0]?.split("\n") ?? [];
+      const width = Math.max(...lines.map((line) => line.length));
+      expect(width)
+        .to.be.at.most(widest)
+        .and.at.least(widest - 12);
+    });
+  }
+
   it("documents the exit codes where they matter", async () => {
     for (const words of [["--help"], ["process", "run", "--help"]]) {
       const { out } = await run(...words);
