@@ -59,6 +59,16 @@ export interface Bench extends AsyncDisposable {
   clear(): Promise<void>;
 }
 
+/** Opens a store on connections that may still be on their way back to the server. */
+export async function reopened(ground: Bench, generation: number): Promise<WorkStore> {
+  const { connection, sys, server } = ground;
+  for (const one of [connection, sys]) {
+    if (one.info?.server_id === server.child.serverId) continue;
+    for await (const status of one.status()) if (status.type === "reconnect") break;
+  }
+  return ground.open({ generation });
+}
+
 export async function bench(server?: TestNodeServer, directory?: string): Promise<Bench> {
   const folder: TempFolder = tempFolder();
   const ours = server ?? (await startNodeServer());

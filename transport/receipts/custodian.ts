@@ -175,9 +175,9 @@ export class Custodian {
       this.#failedWith = null;
       this.#failures = 0;
       this.#silentSinceMs = null;
-      const { proven, newlyLost, newlyWitnessed } = result;
+      const { proven, newlyLost, newlyWitnessed, newlyMissing } = result;
       if (newlyLost > 0) log.error({ revisions: newlyLost }, "acknowledged revisions were lost");
-      log.info({ proven, newlyWitnessed }, "receipt store verified");
+      log.info({ proven, newlyWitnessed, newlyMissing }, "receipt store verified");
       if (!this.#closed) health.verified(serverId, proven);
       verified(result);
       return result;

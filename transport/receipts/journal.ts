@@ -2,11 +2,16 @@
  * Owns the two ways to the stream: one revision written, one revision read, each held against what
  * was acknowledged.
  *
- * 1. A revision counts as written only when the stream has synced it AND the witness has.
- * 2. An answer that did not come is read back; only the revision's own bytes prove that it is there.
+ * 1. A revision counts as written only when the stream has synced it AND the witness has: by the
+ *    announcement that is written while the stream stores the revision, or by the revision itself.
+ * 2. What was not written is told only after its announcement was withdrawn, synced: nobody finds later
+ *    that something may have happened after all.
+ * 3. The word that ends an announcement is handed to the witness before the put's slot is given back:
+ *    at no point of the file are more than `PUTS_IN_FLIGHT` announcements open.
+ * 4. An answer that did not come is read back; only the revision's own bytes prove that it is there.
  *    What stays open is `unknown`, never "not written".
- * 3. A revision that is read was witnessed before it is shown.
- * 4. An id that the ledger knows never reads as absent.
+ * 5. A revision that is read was witnessed before it is shown.
+ * 6. An id that the ledger knows never reads as absent.
  */
 import type { Logger } from "pino";
 import type { Clock } from "../../host/clock.ts";
@@ -19,25 +24,14 @@ import {
   decodeRevision,
   digestOf,
   encodeRevision,
-  hashOf,
-  keyOf,
   type StoredRevision,
+  type Target,
 } from "./record.ts";
 import { Slots } from "./slots.ts";
 import { hasSpace } from "./space.ts";
 import { PUTS_IN_FLIGHT, standingOf } from "./verification.ts";
 import type { Witness } from "./witness.ts";
-
-/** An id in its three forms: the caller's, the subject's, the witness's. */
-export interface Target {
-  readonly id: string;
-  readonly key: string;
-  readonly hash: string;
-}
-
-export function targetOf(id: string): Target {
-  return { id, key: keyOf(id), hash: hashOf(id) };
-}
+import type { WitnessEntry } from "./witness-format.ts";
 
 export type Reading =
   | { readonly outcome: "found"; readonly sequence: number; readonly revision: StoredRevision }
@@ -45,9 +39,23 @@ export type Reading =
   | { readonly outcome: "absent" };
 
 /** `absent`: certainly not written. `unknown`: it may be written, or may yet be. */
-export type Written =
+type Written =
   | { readonly outcome: "written"; readonly sequence: number }
   | { readonly outcome: "conflict" | "revision_limit" | "absent" | "unknown" };
+
+type Stored = Extract<Put, { outcome: "stored" }>;
+/** What became of a revision that was sent; null when that can be told only after a comparison. */
+type Fate = Written | { readonly outcome: "no_space" } | null;
+
+/** A revision on its way. */
+interface Sent {
+  readonly target: Target;
+  readonly digest: string;
+  readonly follows: number;
+  /** The life of the server that it was sent to. */
+  readonly serverId: string;
+  readonly atMs: number;
+}
 
 export interface JournalParts {
   readonly bucket: Bucket;
@@ -91,7 +99,7 @@ export class Journal {
   }
 
   /**
-   * Writes the revision that follows sequence `follows` (0: none).
+   * Writes the revision that follows sequence `follows` (0: none); of one id one at a time.
    * Errors: `receipt_store_unavailable`, `receipt_store_damaged`, `durability_unproven` and `no_space`,
    * each of which means that it is not written.
    */
@@ -121,9 +129,10 @@ export class Journal {
     follows: number,
     operation: "admit" | "advance",
   ): Promise<Written> {
-    const { bucket, clock, health, link, witness } = this.#parts;
+    const { clock, health, ledger, witness } = this.#parts;
     const bytes = encodeRevision(revision);
     const digest = digestOf(bytes);
+    const entry = { id: target.hash, sequence: 0, digest };
     const release = await this.#slots.take();
     let settled = true;
     try {
@@ -133,36 +142,61 @@ export class Journal {
       if (refusal !== null) throw refusal;
       const { serverId } = health;
       if (serverId === null || witness.failed) throw new LemonError("receipt_store_unavailable");
-      const sentAtMs = clock.monotonicMs();
-      const sent = bucket.put(target.key, bytes, follows);
-      const put = await untilAborted(sent, link.cut, UNANSWERED);
-      if (put.outcome !== "unanswered") this.#parts.answered();
-      if (put.outcome === "stored" && health.serverId === serverId) {
-        const { sequence } = put;
-        settled = await this.#acknowledge(target, sequence, digest, revision);
-        return settled ? { outcome: "written", sequence } : { outcome: "unknown" };
+      const sent: Sent = { target, digest, follows, serverId, atMs: clock.monotonicMs() };
+      const [told, announced] = await Promise.all([
+        this.#send(sent, bytes),
+        this.#witnessed({ kind: "announced", ...entry }),
+      ]);
+      const stored = told?.outcome === "stored";
+      // A server that has another life meanwhile may have lost it again.
+      if (stored && announced && health.serverId === serverId) {
+        const { sequence } = told;
+        witness.appendLater({ kind: "revision", ...entry, sequence });
+        ledger.note(target.hash, sequence, digest, revision);
+        return { outcome: "written", sequence };
       }
-      switch (put.outcome) {
-        case "conflict":
-        case "revision_limit":
-          return { outcome: put.outcome };
-        case "no_space":
-          health.fill();
-          throw new LemonError("no_space");
-        case "undelivered":
-        case "refused":
-          health.doubt();
-          return { outcome: "absent" };
-        default: {
-          const found = await this.#readBack(target, digest, follows, serverId);
-          settled = found !== null;
-          if (found?.outcome === "unknown") this.#parts.unanswered(serverId, sentAtMs);
-          return found ?? { outcome: "unknown" };
-        }
+      const stands = stored && announced ? await this.#readBack(sent) : null;
+      const fate = stored ? stands : told;
+      settled = fate !== null;
+      // It was read back, and has a slot of its own.
+      if (fate?.outcome === "written") return fate;
+      const withdrawn: WitnessEntry = { kind: "withdrawn", ...entry };
+      const uncertain = fate === null || fate.outcome === "unknown";
+      if (uncertain || !(await this.#witnessed(withdrawn))) {
+        if (announced) witness.appendLater(withdrawn);
+        return { outcome: "unknown" };
       }
+      if (fate.outcome === "no_space") throw new LemonError("no_space");
+      return fate;
     } finally {
       if (settled) release();
       else this.#open.push(release);
+    }
+  }
+
+  /** Puts the revision into the stream; what the server does not tell is read back. */
+  async #send(sent: Sent, bytes: Uint8Array): Promise<Stored | Fate> {
+    const { answered, bucket, health, link, unanswered } = this.#parts;
+    const answer = bucket.put(sent.target.key, bytes, sent.follows);
+    const put = await untilAborted(answer, link.cut, UNANSWERED);
+    if (put.outcome !== "unanswered") answered();
+    switch (put.outcome) {
+      case "conflict":
+      case "revision_limit":
+        return { outcome: put.outcome };
+      case "no_space":
+        health.fill();
+        return { outcome: "no_space" };
+      case "undelivered":
+      case "refused":
+        health.doubt();
+        return { outcome: "absent" };
+      default: {
+        if (put.outcome === "stored" && health.serverId === sent.serverId) return put;
+        const found = await this.#readBack(sent);
+        if (found?.outcome === "unknown") unanswered(sent.serverId, sent.atMs);
+        return found;
+      }
     }
   }
 
@@ -214,34 +248,32 @@ export class Journal {
 
   /** Witnesses a revision that the stream holds. False when that failed: nobody may be told of it then. */
   async #acknowledge(
-    target: Target,
+    { hash }: Target,
     sequence: number,
     digest: string,
     revision: StoredRevision,
   ): Promise<boolean> {
-    const { witness, ledger, health, log } = this.#parts;
+    const synced = await this.#witnessed({ kind: "revision", sequence, id: hash, digest });
+    if (synced) this.#parts.ledger.note(hash, sequence, digest, revision);
+    return synced;
+  }
+
+  /** Whether the witness has synced the entry. When not, the store serves no more, or until there is space. */
+  async #witnessed(entry: WitnessEntry): Promise<boolean> {
+    const { witness, health, log } = this.#parts;
     try {
-      await witness.append({ kind: "revision", sequence, id: target.hash, digest });
+      await witness.append(entry);
+      return true;
     } catch (failure) {
       log.error({ code: failure instanceof LemonError ? failure.code : null }, "witness failed");
       if (witness.failed) health.fail();
       else health.fill();
       return false;
     }
-    ledger.note(target.hash, sequence, digest, revision);
-    return true;
   }
 
-  /**
-   * Finds out what became of a revision whose answer did not come. Null when that cannot be told now.
-   * Errors: `no_space`.
-   */
-  async #readBack(
-    target: Target,
-    digest: string,
-    follows: number,
-    serverId: string,
-  ): Promise<Written | null> {
+  /** Finds out what became of a revision whose answer did not come, or came from an earlier life. */
+  async #readBack({ target, digest, follows, serverId }: Sent): Promise<Fate> {
     const { health, ledger, link, directory, readBackMs } = this.#parts;
     await health.until((state) => state !== "verifying", readBackMs);
     let reading: Reading;
@@ -259,7 +291,7 @@ export class Journal {
     if (reading.outcome === "found" && reading.sequence > follows) return { outcome: "conflict" };
     if (!(await hasSpace(directory))) {
       health.fill();
-      throw new LemonError("no_space");
+      return { outcome: "no_space" };
     }
     // A server that is gone can store nothing any more; in a cluster another may still have it.
     const gone = health.serverId !== serverId && !link.clustered;

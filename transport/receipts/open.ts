@@ -7,9 +7,11 @@
  * What is detected, with the stream and our own files damaged one at a time:
  * - an acknowledged revision that the stream lost, changed or replaced. Up to 64 such ids, as many as
  *   one crash can explain, are `lost` for good; more are `receipt_store_damaged`;
+ * - a record that was announced when the process died, and that the stream lacks: it may have been
+ *   acknowledged, so an id of which nothing else is known is `lost` too, and counts as none of the 64;
  * - a witness with a flipped, moved or foreign slot, with a hole, or cut further back than what may
- *   have been under way; a missing one: `receipt_store_damaged`. A shorter cut is made good from the
- *   stream;
+ *   have been under way, or with more announced at a time than that; a missing one:
+ *   `receipt_store_damaged`. A shorter cut is made good from the stream;
  * - a stream that is missing, another store's or set to forget; a note that is missing, another
  *   store's or damaged: `receipt_store_damaged`;
  * - a lost or damaged fingerprint key: a new one is made, ids stay spent, and intents from before are
@@ -186,7 +188,7 @@ async function openClaimed<State>(
       log.warn("the key of intents was lost; those of ids from before are taken for the same");
     }
     const first = await custodian.begin();
-    if (witness.count < (expected?.witnessedSequence ?? 0)) throw damaged("older_copy");
+    if (ledger.witnessed < (expected?.witnessedSequence ?? 0)) throw damaged("older_copy");
     const parts = {
       kind,
       generation,
@@ -210,7 +212,7 @@ async function openClaimed<State>(
       },
       storeId: witness.storeId,
       get lastWitnessedSequence() {
-        return witness.count;
+        return ledger.witnessed;
       },
       get condition() {
         return health.state;

@@ -2,7 +2,8 @@
  * Owns the words of the receipt store: what a kind of work declares, and what the store promises.
  *
  * 1. An id that was ever admitted is spent for ever; it is admitted at most once.
- * 2. `admit` and `advance` resolve only after the revision is synced by the stream AND witnessed.
+ * 2. `admit` and `advance` resolve only after the revision is synced by the stream AND witnessed, and
+ *    refuse as certain only what no later life can find to have happened.
  * 3. A receipt's state only moves forward.
  * 4. `read` answers `null` only after a successful strict read that found nothing, of an id that
  *    nothing was ever acknowledged of.
@@ -46,7 +47,7 @@ export interface ReceiptKind<State> {
   readonly rank: (state: State) => number;
   /** What the start-up sweep makes of a state an earlier life left unfinished; null when it is final. */
   readonly interrupted: (state: State) => State | null;
-  /** The state of an id that the witness knows and the stream lost: an end. */
+  /** The state of an id that the witness knows and the stream lacks: an end. */
   readonly lost: State;
 }
 
@@ -80,7 +81,10 @@ export interface ReceiptStore<State> {
 export interface OpenReceiptStore<State> extends ReceiptStore<State> {
   /** UUID; for the controller's registry. */
   readonly storeId: string;
-  /** Grows with each acknowledged revision. A store that is opened with less is an older copy. */
+  /**
+   * Grows by one with each acknowledged revision, and is never less at a later opening. A store that is
+   * opened with less is an older copy.
+   */
   readonly lastWitnessedSequence: number;
   readonly condition: StoreState;
   /** Why the store is damaged; null while it is not. */

@@ -83,6 +83,17 @@ export function idOf(key: string): string | null {
   return keyOf(id) === key ? id : null;
 }
 
+/** An id in its three forms: the caller's, the subject's, the witness's. */
+export interface Target {
+  readonly id: string;
+  readonly key: string;
+  readonly hash: string;
+}
+
+export function targetOf(id: string): Target {
+  return { id, key: keyOf(id), hash: hashOf(id) };
+}
+
 /** What the witness knows an id by, as a string of `HASH_BYTES` latin1 characters (compact as a map's key). */
 export function hashOf(id: string): string {
   return digestOf(Buffer.from(id, "utf8"));

@@ -15,7 +15,7 @@ import type { Clock } from "../../host/clock.ts";
 import { LemonError } from "../../protocol/errors.ts";
 import type { Fingerprinter } from "./fingerprint.ts";
 import { damaged, type Health, type StoreState } from "./health.ts";
-import { type Journal, type Reading, type Target, targetOf } from "./journal.ts";
+import type { Journal, Reading } from "./journal.ts";
 import type { Ledger } from "./ledger.ts";
 import type { Admission, Receipt, ReceiptKind, ReceiptOwner, ReceiptStore } from "./receipt.ts";
 import {
@@ -24,6 +24,8 @@ import {
   LONGEST_ID_BYTES,
   MAX_REVISIONS,
   type StoredRevision,
+  type Target,
+  targetOf,
 } from "./record.ts";
 import { Turns } from "./turns.ts";
 import { type FoundRevision, PUTS_IN_FLIGHT } from "./verification.ts";

@@ -6,6 +6,9 @@
  *    the witness, for good. More of them than one crash can explain is damage.
  * 2. A revision that the witness lacks was never acknowledged; it is witnessed now. More of them than
  *    can have been under way is damage: then the witness lost its tail.
+ * 3. A record that was announced in an earlier life, and neither confirmed nor withdrawn, may have been
+ *    acknowledged: it is witnessed now, or missing for good. More of them than can have been under way
+ *    is damage: this store did not write that.
  */
 import type { StreamInfo } from "@nats-io/jetstream";
 import type { NatsConnection } from "@nats-io/transport-node";
@@ -18,7 +21,7 @@ import type { Link } from "./link.ts";
 import { decodeRevision, digestOf, hashOf, idOf, type StoredRevision } from "./record.ts";
 import type { Witness } from "./witness.ts";
 
-/** Puts that may be under way, not witnessed yet, at a time; the store holds itself to it. */
+/** Puts that may be under way, not acknowledged yet, at a time; the store holds itself to it. */
 export const PUTS_IN_FLIGHT = 64;
 /** Acknowledged revisions that may be lost before the store as a whole is not trusted any more. */
 const LOSSES_BORNE = PUTS_IN_FLIGHT;
@@ -40,6 +43,7 @@ export interface Verified {
   readonly found: readonly FoundRevision[];
   readonly newlyLost: number;
   readonly newlyWitnessed: number;
+  readonly newlyMissing: number;
 }
 
 export interface VerifiedParts {
@@ -63,13 +67,15 @@ export async function verifyStore(parts: VerifiedParts): Promise<Verified> {
   if (!bucket.keepsEverything(info.config)) throw damaged("stream_settings");
   const [messages, proven] = await Promise.all([bucket.lastOfEach(signal), prove(parts, info)]);
   requireIdentity(messages, witness.storeId);
-  const { found, unwitnessed, lost } = compare(
+  const { found, unwitnessed, lost, missing } = compare(
     ledger,
     messages.filter(({ key }) => key !== IDENTITY_KEY),
   );
   if (ledger.losses + lost.length > LOSSES_BORNE) throw damaged("revisions_lost");
-  if (unwitnessed.length > PUTS_IN_FLIGHT) throw damaged("witness_behind");
-  if (lost.length + unwitnessed.length > 0) await witness.reserve();
+  if (ledger.open.size > PUTS_IN_FLIGHT) throw damaged("witness_damaged");
+  const unknown = unwitnessed.filter(({ hash, digest }) => ledger.open.get(hash) !== digest);
+  if (unknown.length > PUTS_IN_FLIGHT) throw damaged("witness_behind");
+  if (lost.length + unwitnessed.length + missing.length > 0) await witness.reserve();
   await Promise.all([
     ...lost.map(async (id) => {
       const { sequence = 0, digest = "" } = ledger.get(id) ?? {};
@@ -80,8 +86,19 @@ export async function verifyStore(parts: VerifiedParts): Promise<Verified> {
       await witness.append({ kind: "revision", id: hash, sequence, digest });
       ledger.note(hash, sequence, digest, revision);
     }),
+    // Behind the revisions: an id of which the stream holds another record is not spent by this one.
+    ...missing.map(async ([id, digest]) => {
+      await witness.append({ kind: "missing", id, sequence: 0, digest });
+      ledger.miss(id, digest);
+    }),
   ]);
-  return { proven, found, newlyLost: lost.length, newlyWitnessed: unwitnessed.length };
+  return {
+    proven,
+    found,
+    newlyLost: lost.length,
+    newlyWitnessed: unwitnessed.length,
+    newlyMissing: missing.length,
+  };
 }
 
 /** No proof is waited for from a connection that is cut, or still with an earlier life of the server. */
@@ -126,6 +143,8 @@ interface Comparison {
   readonly unwitnessed: readonly FoundRevision[];
   /** Hashes of the ids. */
   readonly lost: readonly string[];
+  /** Hashes of the ids and digests of the records. */
+  readonly missing: readonly (readonly [string, string])[];
 }
 
 function compare(ledger: Ledger, messages: readonly StoredMessage[]): Comparison {
@@ -154,7 +173,9 @@ function compare(ledger: Ledger, messages: readonly StoredMessage[]): Comparison
   for (const [hash, entry] of ledger.entries()) {
     if (!entry.lost && !met.has(hash)) lost.push(hash);
   }
-  return { found, unwitnessed, lost };
+  const held = new Set(found.map(({ hash, digest }) => hash + digest));
+  const missing = [...ledger.open].filter(([hash, digest]) => !held.has(hash + digest));
+  return { found, unwitnessed, lost, missing };
 }
 
 type Standing =

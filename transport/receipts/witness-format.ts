@@ -1,11 +1,11 @@
 /**
- * Owns the bytes of the witness: a header slot, then one slot for each acknowledged revision, then
- * zeros written ahead. Pure; `witness.ts` owns the file.
+ * Owns the bytes of the witness: a header slot, then slots of what may be acknowledged and what became
+ * of it, then zeros written ahead. Pure; `witness.ts` owns the file.
  *
  * 1. Every slot is 64 bytes and checks itself (CRC-32 over the store's id, the slot's number and its
  *    content): a slot that was flipped, moved or taken from another store is not a slot.
  * 2. Slots of one group commit know their place in it. Only the last group can be torn by a crash,
- *    and nothing of it was acknowledged then; an invalid slot before it is damage.
+ *    and nothing was told on the strength of it then; an invalid slot before it is damage.
  */
 import { crc32 } from "node:zlib";
 import { digestOf, HASH_BYTES } from "./record.ts";
@@ -14,16 +14,22 @@ export const SLOT_BYTES = 64;
 /** Most slots of one group commit, so also the longest tail that a crash can tear. */
 export const LONGEST_GROUP = 64;
 
-/** A revision that may be acknowledged, or the finding that an acknowledged one is lost for good. */
-export type WitnessKind = "revision" | "loss";
+/**
+ * `revision`: what the stream holds, and may be acknowledged; it confirms what was announced.
+ * `loss`: an acknowledged revision is lost for good.
+ * `announced`: a record that is on its way to the stream; it may be acknowledged without a further slot.
+ * `withdrawn`: nobody was told of an announced record, and nobody will be on the strength of that.
+ * `missing`: an announcement that nothing followed, whose record the stream lacked at the next opening.
+ */
+export type WitnessKind = (typeof KINDS)[number];
 
 export interface WitnessEntry {
   readonly kind: WitnessKind;
-  /** Stream sequence of the revision; for a loss that of the revision that was lost. */
+  /** Stream sequence of the revision, for a loss that of the one that was lost; else 0. */
   readonly sequence: number;
   /** Hash of the id (`hashOf`). */
   readonly id: string;
-  /** Digest of the record (`digestOf`); of a loss that of the lost record. */
+  /** Digest of the record (`digestOf`); for a loss that of the lost one. */
   readonly digest: string;
 }
 
@@ -36,7 +42,8 @@ export interface ParsedWitness {
 
 const MAGIC = Buffer.from("lemon-witness-1\n", "latin1");
 const STORE_ID_BYTES = 16;
-const KIND_CODES: Readonly<Record<WitnessKind, number>> = { revision: 1, loss: 2 };
+/** The code of a kind is its place here, from 1. */
+const KINDS = ["revision", "loss", "announced", "withdrawn", "missing"] as const;
 
 // Slot: check u32 at 0, kind u8 at 4, zero u8 at 5, place in its group u16 at 6, sequence u64 at 8,
 // id 24 bytes at 16, digest 24 bytes at 40; all little-endian.
@@ -80,7 +87,7 @@ export function encodeGroup(
   const seeds = new Seeds(storeId);
   for (const [place, entry] of entries.entries()) {
     const slot = bytes.subarray(place * SLOT_BYTES, (place + 1) * SLOT_BYTES);
-    slot.writeUInt8(KIND_CODES[entry.kind], CONTENT_AT);
+    slot.writeUInt8(KINDS.indexOf(entry.kind) + 1, CONTENT_AT);
     slot.writeUInt16LE(place, PLACE_AT);
     slot.writeBigUInt64LE(BigInt(entry.sequence), SEQUENCE_AT);
     slot.write(entry.id, ID_AT, HASH_BYTES, "latin1");
@@ -131,19 +138,14 @@ interface Slot {
 }
 
 function parseSlot(slot: Buffer, number: number, seeds: Seeds): Slot | null {
-  const kind = kindOf(slot.readUInt8(CONTENT_AT));
-  if (kind === null || slot.readUInt32LE(0) !== seeds.check(slot, number)) return null;
+  const kind = KINDS[slot.readUInt8(CONTENT_AT) - 1];
+  if (kind === undefined || slot.readUInt32LE(0) !== seeds.check(slot, number)) return null;
   const place = slot.readUInt16LE(PLACE_AT);
   const sequence = Number(slot.readBigUInt64LE(SEQUENCE_AT));
   if (place > number || place >= LONGEST_GROUP || !Number.isSafeInteger(sequence)) return null;
   const id = slot.toString("latin1", ID_AT, DIGEST_AT);
   const digest = slot.toString("latin1", DIGEST_AT, SLOT_BYTES);
   return { entry: { kind, sequence, id, digest }, place };
-}
-
-function kindOf(code: number): WitnessKind | null {
-  if (code === KIND_CODES.revision) return "revision";
-  return code === KIND_CODES.loss ? "loss" : null;
 }
 
 function isZero(slot: Buffer): boolean {

@@ -1,11 +1,13 @@
 /**
  * Owns the witness file: our own record, beside the store, of every revision that may be acknowledged.
  *
- * 1. `append` resolves only after its slots are synced. Entries that wait meanwhile share the next
- *    sync (group commit), in the order in which they came.
- * 2. Room is written ahead and synced before a revision is put into the stream, so that a full disk
+ * 1. Entries reach the file in the order in which they came. `append` resolves only after its slot is
+ *    synced; those who wait meanwhile share the next sync (group commit).
+ * 2. What is appended for later costs no sync of its own: it goes with the next group, at the latest
+ *    when the file is closed, and stays queued when that group fails for want of space.
+ * 3. Room is written ahead and synced before a revision is put into the stream, so that a full disk
  *    refuses an admission before it happens, not between the stream and the witness.
- * 3. After a write that failed other than for want of space nothing more is appended: what the disk
+ * 4. After a write that failed other than for want of space nothing more is appended: what the disk
  *    holds is then known to nobody.
  */
 import { constants } from "node:fs";
@@ -24,13 +26,18 @@ import {
 
 /** How much is written ahead at a time: 1,023 slots behind the first header. */
 const AHEAD_BYTES = 64 * 1024;
-/** Slots that are kept free: as many puts may be under way, and a verification's findings come on top. */
+/** Slots that are kept free: two for each put that may be under way, and a verification's findings. */
 const SLOTS_IN_RESERVE = 4 * LONGEST_GROUP;
+/**
+ * On Linux a write returns when it is synced as by fdatasync (open(2), O_DSYNC): one turn of the thread
+ * pool instead of two. Elsewhere (macOS) only Node's `datasync` reaches the disk itself.
+ */
+const SYNCED_WRITES = process.platform === "linux" ? constants.O_DSYNC : 0;
 
-interface Waiting {
+interface Queued {
   readonly entry: WitnessEntry;
-  readonly resolve: () => void;
-  readonly reject: (failure: LemonError) => void;
+  /** Null when nobody waits for it. */
+  readonly synced: PromiseWithResolvers<void> | null;
 }
 
 /** Makes an empty witness for a new store, whole or not at all. */
@@ -52,7 +59,8 @@ export async function openWitness(
 ): Promise<OpenedWitness | null | "damaged"> {
   let file: FileHandle;
   try {
-    file = await open(path, constants.O_RDWR | constants.O_NOFOLLOW | constants.O_NONBLOCK);
+    const { O_RDWR, O_NOFOLLOW, O_NONBLOCK } = constants;
+    file = await open(path, O_RDWR | O_NOFOLLOW | O_NONBLOCK | SYNCED_WRITES);
   } catch (failure) {
     const errno = errnoOf(failure);
     if (errno === "ENOENT") return null;
@@ -87,8 +95,9 @@ export class Witness {
   #count: number;
   /** Slots that the file has room for. */
   #slots: number;
-  #waiting: Waiting[] = [];
-  #lastGroup = 0;
+  readonly #queue: Queued[] = [];
+  /** How many waited for the last group. */
+  #shared = 0;
   #writing: Promise<void> | null = null;
   #growing: Promise<void> | null = null;
   /** The end of the last write that was asked for: growth and groups must not cross. */
@@ -102,7 +111,7 @@ export class Witness {
     this.#slots = slots;
   }
 
-  /** Number of the last entry; it only grows. */
+  /** Entries on disk; it only grows. */
   get count(): number {
     return this.#count;
   }
@@ -114,7 +123,7 @@ export class Witness {
 
   /** Makes sure of room for what may be under way. Errors: `no_space`, `receipt_store_unavailable`. */
   async reserve(): Promise<void> {
-    if (this.#slots - this.#count - this.#waiting.length >= SLOTS_IN_RESERVE) return;
+    if (this.#slots - this.#count - this.#queue.length >= SLOTS_IN_RESERVE) return;
     this.#growing ??= this.#grow().finally(() => {
       this.#growing = null;
     });
@@ -123,34 +132,50 @@ export class Witness {
 
   /** Errors: `receipt_store_unavailable`, `no_space` (a file system that copies on write). */
   append(entry: WitnessEntry): Promise<void> {
-    const { promise, resolve, reject } = Promise.withResolvers<void>();
-    this.#waiting.push({ entry, resolve, reject });
+    const synced = Promise.withResolvers<void>();
+    this.#queue.push({ entry, synced });
     this.#writing ??= this.#writeAll();
-    return promise;
+    return synced.promise;
   }
 
-  /** Waits for what was appended, then closes the file. */
+  /** For what nobody waits for: should the process die before the next group, the entry is lost. */
+  appendLater(entry: WitnessEntry): void {
+    this.#queue.push({ entry, synced: null });
+  }
+
+  /** Writes what was appended, then closes the file. */
   async close(): Promise<void> {
     while (this.#writing !== null) await this.#writing;
+    let written = true;
+    while (written && this.#queue.length > 0) written = await this.#writeGroup();
     await this.#growing?.catch(() => {});
     await this.#file.close();
   }
 
   async #writeAll(): Promise<void> {
     // Where acknowledgements come several in a packet, all of one turn are to share the first sync.
-    if (this.#lastGroup > 1) await new Promise((resolve) => setImmediate(resolve));
-    while (this.#waiting.length > 0) {
-      const group = this.#waiting.splice(0, LONGEST_GROUP);
-      this.#lastGroup = group.length;
-      try {
-        await this.#write(group.map(({ entry }) => entry));
-        for (const { resolve } of group) resolve();
-      } catch (failure) {
-        const refusal = this.#refusal(failure);
-        for (const { reject } of group) reject(refusal);
-      }
-    }
+    if (this.#shared > 1) await new Promise((resolve) => setImmediate(resolve));
+    do await this.#writeGroup();
+    while (this.#queue.some(isAwaited));
     this.#writing = null;
+  }
+
+  /** False when that failed: whoever waits is told, the rest stays queued. */
+  async #writeGroup(): Promise<boolean> {
+    const group = this.#queue.slice(0, LONGEST_GROUP);
+    try {
+      await this.#write(group.map(({ entry }) => entry));
+      this.#queue.splice(0, group.length);
+      this.#shared = group.filter(isAwaited).length;
+      for (const { synced } of group) synced?.resolve();
+      return true;
+    } catch (failure) {
+      const refusal = this.#refusal(failure);
+      const queued = this.#queue.splice(0);
+      this.#queue.push(...queued.filter((one) => !isAwaited(one)));
+      for (const { synced } of queued) synced?.reject(refusal);
+      return false;
+    }
   }
 
   async #write(entries: readonly WitnessEntry[]): Promise<void> {
@@ -181,16 +206,18 @@ export class Witness {
   }
 
   async #writeSynced(bytes: Buffer, position: number): Promise<void> {
+    let done = 0;
     try {
-      for (let done = 0; done < bytes.length; ) {
+      while (done < bytes.length) {
         const left = bytes.length - done;
         done += (await this.#file.write(bytes, done, left, position + done)).bytesWritten;
       }
-      await this.#file.datasync();
+      if (SYNCED_WRITES === 0) await this.#file.datasync();
     } catch (failure) {
-      // Of a full disk it is known that nothing was written; of anything else nobody knows what was.
+      // A full disk takes nothing, or some of the zeros ahead; of anything else nobody knows what was written.
       const errno = errnoOf(failure);
-      if (errno !== "ENOSPC" && errno !== "EDQUOT") this.#failed = true;
+      const full = errno === "ENOSPC" || errno === "EDQUOT";
+      if (!full || bytes.subarray(0, done).some((byte) => byte !== 0)) this.#failed = true;
       throw failure;
     }
   }
@@ -200,4 +227,8 @@ export class Witness {
     if (refused.code === "no_space" || refused.code === "receipt_store_unavailable") return refused;
     return new LemonError("receipt_store_unavailable", { cause: failure });
   }
+}
+
+function isAwaited({ synced }: Queued): boolean {
+  return synced !== null;
 }

@@ -95,7 +95,16 @@ describe("a receipt store whose files are harmed under it", () => {
       if (n % 2 === 0) receipt = await store.advance(receipt, done);
       seen.set(receipt.id, receipt);
     }
+    const burst = Array.from({ length: 4 }, async (_, n) => {
+      const { receipt } = await store.admit(`${prefix}:burst:${n}`, intent, running);
+      seen.set(receipt.id, receipt);
+    });
+    await Promise.all(burst);
+    // As a process leaves it that is killed now: some of what it acknowledged is announced only.
+    const witness = join(at, "receipts/work/witness");
+    const killed = readFileSync(witness);
     await store.close();
+    writeFileSync(witness, killed);
     await server.stop();
   }
 

@@ -1,6 +1,11 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
 import type { NatsConnection } from "@nats-io/transport-node";
 import { expect } from "chai";
+import { Ledger } from "../../../transport/receipts/ledger.ts";
 import type { StoreState } from "../../../transport/receipts/receipt.ts";
+import { hashOf } from "../../../transport/receipts/record.ts";
+import { parseWitness } from "../../../transport/receipts/witness-format.ts";
 import { FakeClock } from "../../support/fake-clock.ts";
 import {
   type Bench,
@@ -138,6 +143,21 @@ describe("a receipt store whose answers are lost", () => {
     const again = await store.admit("run:1", intent, running);
     expect(again).to.include({ outcome: "existing", sameIntent: true });
     expect(again.receipt.state).to.deep.equal(unknown);
+  });
+
+  it("withdraws, with the next that it writes, what stayed uncertain: nobody was told of it", async () => {
+    proxy.holdRequests();
+    const heard = proxy.heard();
+    const admissions = ["run:1", "run:2"].map((id) =>
+      refusalOf(() => store.admit(id, intent, running)),
+    );
+    await heard;
+    proxy.cut();
+    for (const { code } of await Promise.all(admissions)) expect(code).to.equal("timeout");
+    await store.admit("run:3", intent, running);
+    const left = parseWitness(readFileSync(join(ground.files, "witness")), "work");
+    const { open: announced } = new Ledger(left?.entries ?? []);
+    expect([...announced.keys()]).to.deep.equal([hashOf("run:3")]);
   });
 
   it("admits the second try when it comes before the first one lands, and refuses the first", async () => {
@@ -279,7 +299,7 @@ describe("a receipt store whose answers are lost", () => {
   });
 
   it("loses nothing of what is under way when it is closed", async () => {
-    const ids = Array.from({ length: 100 }, (_, n) => `run:${n}`);
+    const ids = Array.from({ length: 200 }, (_, n) => `run:${n}`);
     const answers = ids.map((id) =>
       store.admit(id, intent, running).then(
         ({ outcome }) => outcome,

@@ -12,6 +12,14 @@ import { join } from "node:path";
 import { type JetStreamManager, jetstreamManager } from "@nats-io/jetstream";
 import { expect } from "chai";
 import { quote } from "../../../transport/nats-server/config.ts";
+import { digestOf, hashOf } from "../../../transport/receipts/record.ts";
+import {
+  encodeGroup,
+  LONGEST_GROUP,
+  parseWitness,
+  SLOT_BYTES,
+  type WitnessEntry,
+} from "../../../transport/receipts/witness-format.ts";
 import { startServer } from "../../support/nats.ts";
 import {
   type Bench,
@@ -240,6 +248,95 @@ describe("the opening of a receipt store", () => {
       copyFileSync(join(other.files, "witness"), witness);
       expect(await damageAtOpen()).to.equal("witness_foreign");
     });
+  });
+
+  describe("with announcements that nothing followed", () => {
+    /** Writes behind what stands in the closed witness. */
+    function witnessed(entries: readonly Omit<WitnessEntry, "sequence" | "digest">[]): void {
+      const bytes = readFileSync(witness);
+      const found = parseWitness(bytes, "work");
+      if (found === null) throw new Error("no witness");
+      let count = found.entries.length;
+      for (let at = 0; at < entries.length; at += LONGEST_GROUP) {
+        const group = entries.slice(at, at + LONGEST_GROUP).map((entry) => {
+          return { ...entry, sequence: 0, digest: digestOf(Buffer.from(`record of ${entry.id}`)) };
+        });
+        encodeGroup(found.storeId, count, group).copy(bytes, (count + 1) * SLOT_BYTES);
+        count += group.length;
+      }
+      writeFileSync(witness, bytes);
+    }
+    const ids = (count: number, prefix = "open") =>
+      Array.from({ length: count }, (_, n) => `${prefix}:${n}`);
+    const announced = (id: string) => ({ kind: "announced" as const, id: hashOf(id) });
+
+    it("has every such id spent for good, also more in all than may be lost", async () => {
+      await made(["run:1"]);
+      const all: string[] = [];
+      for (const life of [2, 3, 4]) {
+        const open = ids(64, `life ${life}`);
+        witnessed(open.map(announced));
+        all.push(...open);
+        const store = await ground.open({ generation: life });
+        expect(store.condition).to.equal("serving");
+        expect(store.retained).to.equal(1 + all.length);
+        expect(store.lastWitnessedSequence).to.be.at.least(1 + all.length);
+        for (const id of all) expect((await store.read(id))?.state.phase).to.equal("lost");
+        const again = await store.admit(all[0] ?? "", intent, running);
+        expect(again.outcome).to.equal("existing");
+        await store.close();
+      }
+    });
+
+    it("is damaged by more of them than can have been under way", async () => {
+      await made(["run:1"]);
+      witnessed(ids(65).map(announced));
+      expect(await damageAtOpen()).to.equal("witness_damaged");
+    });
+
+    it("knows nothing of an id whose announcement was withdrawn", async () => {
+      await made(["run:1"]);
+      witnessed([announced("run:2"), { ...announced("run:2"), kind: "withdrawn" }]);
+      const store = await ground.open();
+      expect(await store.read("run:2")).to.equal(null);
+      expect((await store.admit("run:2", intent, running)).outcome).to.equal("admitted");
+    });
+
+    it("keeps what stands of an id of which more was announced", async () => {
+      await made(["run:1"]);
+      witnessed([announced("run:1")]);
+      const store = await ground.open();
+      expect((await store.read("run:1"))?.state).to.deep.equal(running);
+      expect(store.lastWitnessedSequence).to.equal(2);
+      await store.close();
+      witnessed([announced("run:1")]);
+      const later = await ground.open({ generation: 2 });
+      expect((await later.read("run:1"))?.state).to.deep.equal({ phase: "unknown", step: 0 });
+    });
+
+    for (const [more, finding] of [
+      [64, "made good"],
+      [65, "damaged"],
+    ] as const) {
+      it(`(64 that the stream holds, and ${more} revisions more) it is ${finding}`, async () => {
+        const store = await ground.open();
+        await Promise.all(ids(64).map((id) => store.admit(id, intent, running)));
+        // As the process would leave it now: all are answered, and none is confirmed.
+        copyFileSync(witness, `${witness}.killed`);
+        await Promise.all(ids(more, "more").map((id) => store.admit(id, intent, running)));
+        await store.close();
+        copyFileSync(`${witness}.killed`, witness);
+        if (finding === "damaged") {
+          expect(await damageAtOpen()).to.equal("witness_behind");
+          return;
+        }
+        const later = await ground.open();
+        expect(later.lastWitnessedSequence).to.equal(128);
+        for (const id of [...ids(64), ...ids(64, "more")]) {
+          expect((await later.read(id))?.state).to.deep.equal(running);
+        }
+      });
+    }
   });
 
   describe("with its stream harmed", () => {

@@ -9,6 +9,7 @@ import {
   type Bench,
   bench,
   done,
+  reopened,
   running,
   type WorkState,
   type WorkStore,
@@ -231,16 +232,6 @@ describe("a receipt store whose server dies", () => {
     await history.check(store);
   });
 });
-
-/** Opens a store on connections that may still be on their way back to the server. */
-async function reopened(ground: Bench, generation: number): Promise<WorkStore> {
-  const { connection, sys, server } = ground;
-  for (const one of [connection, sys]) {
-    if (one.info?.server_id === server.child.serverId) continue;
-    for await (const status of one.status()) if (status.type === "reconnect") break;
-  }
-  return ground.open({ generation });
-}
 
 /** Everything that was answered about some ids, and what must hold from then on. */
 class History {

@@ -13,9 +13,11 @@ import {
 
 const STORE = randomUUID();
 
+const KINDS = ["announced", "revision", "withdrawn", "loss", "missing"] as const;
+
 function entries(count: number): WitnessEntry[] {
   return Array.from({ length: count }, (_, n) => ({
-    kind: n % 7 === 3 ? "loss" : "revision",
+    kind: KINDS[n % KINDS.length] ?? "revision",
     sequence: n * 3 + 2,
     id: digestOf(Buffer.from(`id ${n % 5}`)),
     digest: digestOf(Buffer.from(`record ${n}`)),
@@ -70,6 +72,35 @@ describe("the bytes of a witness", () => {
         });
       }),
     );
+  });
+
+  it("read as ever when they hold revisions and losses alone, written before there was more", () => {
+    const bytes = Buffer.from(
+      "bGVtb24td2l0bmVzcy0xCn0fPFKQq0zejwEjRWeJq80A4T7Xr1WydiLx1uq1vsAUfmjv4o3CsSQAAAAAW0ARESEH" +
+        "aeIBAAAAAgAAAAAAAAAyf7yvyRbhh9HdRUFKYTfqyNeKq85cUxvgDUYWBRzOWfUAkPr6uw2bUXLlC3IDenqiAxGy" +
+        "AQABAAMAAAAAAAAAzT1OtIX9aV9H5WKvbGksEhVE7vJNavdAPbo3uwhx7e+5W2ZVEo2+GSJSLxe+DNEItaIXrAIA" +
+        "AAACAAAAAAAAADJ/vK/JFuGH0d1FQUphN+rI14qrzlxTG+ANRhYFHM5Z9QCQ+vq7DZtRcuULcgN6eg==",
+      "base64",
+    );
+    const one = {
+      sequence: 2,
+      id: digestOf(Buffer.from("id 0")),
+      digest: digestOf(Buffer.from("record 0")),
+    };
+    const other = {
+      sequence: 3,
+      id: digestOf(Buffer.from("id 1")),
+      digest: digestOf(Buffer.from("record 1")),
+    };
+    expect(parseWitness(bytes, "work")).to.deep.equal({
+      storeId: "7d1f3c52-90ab-4cde-8f01-23456789abcd",
+      entries: [
+        { kind: "revision", ...one },
+        { kind: "revision", ...other },
+        { kind: "loss", ...one },
+      ],
+      torn: false,
+    });
   });
 
   it("hold sequences as large as a number can be exact", () => {

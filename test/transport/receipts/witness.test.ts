@@ -7,6 +7,7 @@ import {
   truncateSync,
   writeFileSync,
 } from "node:fs";
+import { type FileHandle, open } from "node:fs/promises";
 import { join } from "node:path";
 import { expect } from "chai";
 import { digestOf } from "../../../transport/receipts/record.ts";
@@ -74,6 +75,24 @@ describe("a witness", () => {
     expect(firsts).to.deep.equal([0, 1, 65, 129, 193]);
   });
 
+  it("writes what nobody waits for with the next group, in its place", async () => {
+    const onDisk = () => parseWitness(readFileSync(path), "work")?.entries;
+    witness.appendLater(entry(0));
+    expect(onDisk()).to.deep.equal([]);
+    await witness.append(entry(1));
+    expect(onDisk()).to.deep.equal([entry(0), entry(1)]);
+    // One group: the second slot knows that it is the second (byte 6).
+    expect(readFileSync(path).readUInt16LE(2 * SLOT_BYTES + 6)).to.equal(1);
+  });
+
+  it("writes what nobody waits for at the latest when it is closed", async () => {
+    for (let n = 0; n < 70; n += 1) witness.appendLater(entry(n));
+    await witness.close();
+    const again = await opened(path);
+    witness = again.witness;
+    expect(again.entries).to.deep.equal(Array.from({ length: 70 }, (_, n) => entry(n)));
+  });
+
   it("goes on where it was when it is opened anew", async () => {
     for (let n = 0; n < 5; n += 1) await witness.append(entry(n));
     await witness.close();
@@ -111,6 +130,33 @@ describe("a witness", () => {
     const again = await opened(path);
     witness = again.witness;
     expect(again.entries).to.deep.equal(Array.from({ length: 3_000 }, (_, n) => entry(n)));
+  });
+
+  it("appends no more once a full disk has taken a part of a group", async () => {
+    const handle = await open(path);
+    const prototype: FileHandle = Object.getPrototypeOf(handle);
+    await handle.close();
+    const { write } = prototype;
+    let writes = 0;
+    Object.assign(prototype, {
+      write(this: FileHandle, bytes: Buffer, from: number, length: number, position: number) {
+        writes += 1;
+        // One slot of the second group fits.
+        if (writes === 3) throw Object.assign(new Error("full"), { code: "ENOSPC" });
+        const some = writes === 2 ? SLOT_BYTES : length;
+        return Reflect.apply(write, this, [bytes, from, some, position]);
+      },
+    });
+    try {
+      await witness.append(entry(0));
+      const refusals = [1, 2].map((n) => refusalOf(() => witness.append(entry(n))));
+      for (const { code } of await Promise.all(refusals)) expect(code).to.equal("no_space");
+    } finally {
+      Object.assign(prototype, { write });
+    }
+    expect(witness.failed).to.equal(true);
+    const refusal = await refusalOf(() => witness.append(entry(3)));
+    expect(refusal.code).to.equal("receipt_store_unavailable");
   });
 
   it("drops a torn tail for good: what is appended next is not followed by its remains", async () => {
@@ -166,6 +212,36 @@ describe("a witness", () => {
       await full.reserve();
       await full.append(entry(n + 1));
       expect(parseWitness(readFileSync(there), "work")?.entries).to.have.length(n + 2);
+    } finally {
+      await full.close();
+    }
+  });
+
+  it("refuses on a full disk whoever waits, and keeps what nobody waits for until there is space", async () => {
+    const disk = await smallDisk(512 * 1024);
+    if (disk === null) return;
+    await using _ = disk;
+    const there = join(disk.path, "witness");
+    await createWitness(there, randomUUID(), "work");
+    const { witness: full } = await opened(there);
+    try {
+      // As many as there is room for.
+      const room = readFileSync(there).length / SLOT_BYTES - 1;
+      await Promise.all(Array.from({ length: room }, (_, n) => full.append(entry(n))));
+      disk.fill();
+      full.appendLater(entry(room));
+      for (const refused of [
+        refusalOf(() => full.append(entry(room + 1))),
+        refusalOf(() => full.append(entry(room + 2))),
+      ]) {
+        expect((await refused).code).to.equal("no_space");
+      }
+      expect(full.failed).to.equal(false);
+      expect(full.count).to.equal(room);
+      disk.free();
+      await full.append(entry(room + 3));
+      const written = parseWitness(readFileSync(there), "work")?.entries.slice(room);
+      expect(written).to.deep.equal([entry(room), entry(room + 3)]);
     } finally {
       await full.close();
     }
