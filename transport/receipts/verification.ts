@@ -6,7 +6,8 @@
  *    the witness, for good. More of them than one crash can explain is damage.
  * 2. A revision that the witness lacks was never acknowledged; it is witnessed now. More of them than
  *    can have been under way is damage: then the witness lost its tail.
- * 3. A record that was announced in an earlier life, and neither confirmed nor withdrawn, may have been
+ * 3. What is acknowledged while the stream is read is not judged by that reading: it may be older.
+ * 4. A record that was announced in an earlier life, and neither confirmed nor withdrawn, may have been
  *    acknowledged: it is witnessed now, or missing for good. More of them than can have been under way
  *    is damage: this store did not write that.
  */
@@ -16,7 +17,7 @@ import { decode, encode } from "../rpc/codec.ts";
 import type { Bucket, StoredMessage } from "./bucket.ts";
 import { provesDurability } from "./durability.ts";
 import { damaged } from "./health.ts";
-import type { Ledger } from "./ledger.ts";
+import type { Ledger, LedgerEntry } from "./ledger.ts";
 import type { Link } from "./link.ts";
 import { decodeRevision, digestOf, hashOf, idOf, type StoredRevision } from "./record.ts";
 import type { Witness } from "./witness.ts";
@@ -65,10 +66,12 @@ export async function verifyStore(parts: VerifiedParts): Promise<Verified> {
   const info = await bucket.info(signal);
   if (info === null) throw damaged("stream_missing");
   if (!bucket.keepsEverything(info.config)) throw damaged("stream_settings");
+  const known = new Map(ledger.entries());
   const [messages, proven] = await Promise.all([bucket.lastOfEach(signal), prove(parts, info)]);
   requireIdentity(messages, witness.storeId);
   const { found, unwitnessed, lost, missing } = compare(
     ledger,
+    known,
     messages.filter(({ key }) => key !== IDENTITY_KEY),
   );
   if (ledger.losses + lost.length > LOSSES_BORNE) throw damaged("revisions_lost");
@@ -147,7 +150,12 @@ interface Comparison {
   readonly missing: readonly (readonly [string, string])[];
 }
 
-function compare(ledger: Ledger, messages: readonly StoredMessage[]): Comparison {
+/** `known`: what the ledger held before the messages were read. */
+function compare(
+  ledger: Ledger,
+  known: ReadonlyMap<string, LedgerEntry>,
+  messages: readonly StoredMessage[],
+): Comparison {
   const found: FoundRevision[] = [];
   const unwitnessed: FoundRevision[] = [];
   const lost: string[] = [];
@@ -160,7 +168,7 @@ function compare(ledger: Ledger, messages: readonly StoredMessage[]): Comparison
     const standing = standingOf(ledger, hash, sequence, bytes);
     if (standing.kind === "lost") continue;
     if (standing.kind === "newly_lost") {
-      lost.push(hash);
+      if (ledger.get(hash) === known.get(hash)) lost.push(hash);
       continue;
     }
     const revision = decodeRevision(id, bytes);
@@ -170,8 +178,8 @@ function compare(ledger: Ledger, messages: readonly StoredMessage[]): Comparison
     if (standing.kind === "unwitnessed") unwitnessed.push(one);
     else ledger.note(hash, sequence, standing.digest, revision);
   }
-  for (const [hash, entry] of ledger.entries()) {
-    if (!entry.lost && !met.has(hash)) lost.push(hash);
+  for (const [hash, entry] of known) {
+    if (!entry.lost && !met.has(hash) && ledger.get(hash) === entry) lost.push(hash);
   }
   const held = new Set(found.map(({ hash, digest }) => hash + digest));
   const missing = [...ledger.open].filter(([hash, digest]) => !held.has(hash + digest));

@@ -20,6 +20,7 @@ import {
   SLOT_BYTES,
   type WitnessEntry,
 } from "../../../transport/receipts/witness-format.ts";
+import { FakeClock } from "../../support/fake-clock.ts";
 import { startServer } from "../../support/nats.ts";
 import {
   type Bench,
@@ -456,6 +457,32 @@ describe("the opening of a receipt store", () => {
       expect(await store.read("run:2")).to.equal(null);
       expect(await store.read("run:1")).to.deep.equal(receipt);
       expect((await store.advance(receipt, done)).state).to.deep.equal(done);
+    });
+
+    it("takes no end for lost that was stored while it compared the stream", async () => {
+      const ids = Array.from({ length: 200 }, (_, n) => `run:${n}`);
+      const proven = await ground.open();
+      const receipts = await Promise.all(
+        ids.map(async (id) => (await proven.admit(id, intent, running)).receipt),
+      );
+      await proven.close();
+      const clock = new FakeClock();
+      const store = await ground.open({ sys: null, clock });
+      expect(store.condition).to.equal("unproven");
+      // Without a proof it compares again and again; ends are taken all the while.
+      const compared = new Promise<void>((resolve) => {
+        const unwatch = store.watch(() => {
+          unwatch();
+          resolve();
+        });
+      });
+      await clock.advance(100);
+      for (const [n, receipt] of receipts.entries()) {
+        if (n % 20 === 0) await ground.connection.flush();
+        void store.advance(receipt, done);
+      }
+      await compared;
+      for (const id of ids) expect((await store.read(id))?.state, id).to.deep.equal(done);
     });
 
     it("is not convinced by another server that syncs", async () => {
