@@ -12,9 +12,7 @@
 import { execFile, spawn } from "node:child_process";
 import { createHash } from "node:crypto";
 import {
-  accessSync,
   closeSync,
-  constants,
   copyFileSync,
   existsSync,
   mkdirSync,
@@ -25,7 +23,6 @@ import {
   symlinkSync,
   writeFileSync,
 } from "node:fs";
-import { homedir } from "node:os";
 import { basename, dirname, join, sep } from "node:path";
 import { codeOf, exclusively, packageRoot, sweep, withScratch } from "./cache-folder.mjs";
 import { ensureNatsServer } from "./nats-server.mjs";
@@ -110,7 +107,8 @@ async function npmCi(folder, scratch) {
   const log = openSync(path, "w");
   const child = spawn(String(command), [...before, "ci", ...options, ...quiet], {
     cwd: folder,
-    env: { ...process.env, npm_config_cache: npmCache() },
+    // Not the one in the user's home, which npm would fill with what only this checkout needs.
+    env: { ...process.env, npm_config_cache: join(cache, "npm") },
     stdio: ["ignore", log, log],
   });
   closeSync(log);
@@ -127,18 +125,6 @@ async function npmCi(folder, scratch) {
     /^npm (?:error|ERR!) (?!code |A complete log).*$/gm,
   );
   throw new Error(`npm ci: ${said?.[0].replace(/^npm \S+ /, "") ?? `ended with ${end}`}`);
-}
-
-/** The user's npm cache, or one of ours where the user has no home that can be written. */
-function npmCache() {
-  const usual = process.env["npm_config_cache"] ?? join(homedir(), ".npm");
-  try {
-    mkdirSync(usual, { recursive: true });
-    accessSync(usual, constants.W_OK);
-    return usual;
-  } catch {
-    return join(cache, "npm");
-  }
 }
 
 /**

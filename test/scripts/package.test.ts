@@ -86,13 +86,14 @@ describe("the package that npm pack makes, installed globally", () => {
     const build = readJson<{ include: string[] }>(join(packageRoot(), "tsconfig.build.json"));
     const parts = new Set(build.include.map((path) => String(path.split("/")[0])));
     const files = [
+      "README.md",
       "package.json",
       "package-lock.json",
       "tsconfig.json",
       "tsconfig.build.json",
       "LICENSE",
     ];
-    for (const name of [...parts, "bin", ...files]) {
+    for (const name of [...parts, "bin", "docs", ...files]) {
       if (!existsSync(join(packageRoot(), name))) continue;
       cpSync(join(packageRoot(), name), join(copy, name), { recursive: true });
     }
@@ -115,6 +116,7 @@ describe("the package that npm pack makes, installed globally", () => {
       "LICENSE",
       "bin",
       "dist",
+      "docs",
       "node_modules",
       "package.json",
     ]);

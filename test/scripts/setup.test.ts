@@ -154,11 +154,13 @@ describe("the set-up of a checkout", () => {
     expect(existsSync(elsewhere)).to.equal(false);
   });
 
-  it("gives npm a cache folder in the checkout when the user's cannot be written", async () => {
+  it("keeps npm's cache in the checkout, and leaves the user's home as it was", async () => {
     want(working("1.0.0"));
-    writeFileSync(join(folder(), "file"), "");
-    const end = await setUp({ npm_config_cache: join(folder(), "file", "npm") });
+    const home = join(folder(), "home");
+    mkdirSync(home);
+    const end = await setUp({ HOME: home, npm_config_cache: join(home, ".npm") });
     expect(end).to.have.property("code", 0);
+    expect(readdirSync(home)).to.deep.equal([]);
     expect(readdirSync(join(checkout, ".cache")).sort()).to.deep.equal(["npm", "tmp"]);
   });
 
@@ -237,7 +239,7 @@ describe("the set-up of a checkout", () => {
     expect(await setUp()).to.have.property("code", 0);
     expect(installed()).to.equal("1.0.0");
     expect(scratch()).to.deep.equal([]);
-    expect(readdirSync(join(checkout, ".cache"))).to.deep.equal(["tmp"]);
+    expect(readdirSync(join(checkout, ".cache")).sort()).to.deep.equal(["npm", "tmp"]);
   });
 
   it("is healed by the next run after a kill that its npm outlived", async () => {
