@@ -9,8 +9,9 @@ import type { Clock } from "../../host/clock.ts";
 import type { EventName, EventPayload } from "../../protocol/events.ts";
 import type { SupervisorRef } from "../../supervision/actor.ts";
 import type { Documents, DocumentsOptions } from "../../transport/documents.ts";
-import type { RedeemDevice } from "../node/enrolment-methods.ts";
+import { PAIRING_ATTEMPTS, type RedeemDevice } from "../node/enrolment-methods.ts";
 import { type Secrets, sha256, systemSecrets } from "../node/secrets.ts";
+import { Attempts } from "../session/attempts.ts";
 import type { SessionTokens } from "../session/authenticate.ts";
 import type { MethodHandlers } from "../session/handler.ts";
 import { devicePairingSpec } from "./pairing.ts";
@@ -47,11 +48,13 @@ const DEADLINE = { deadlineMs: 25_000 } as const;
 export async function openDevices(options: DevicesOptions): Promise<Devices> {
   const { parent, documents, clock, publish, secrets = systemSecrets } = options;
   const sessions = new DeviceSessions(documents, clock);
+  const requests = new Attempts(clock, PAIRING_ATTEMPTS);
   const pairing = await parent.startActor(devicePairingSpec({ sessions, secrets }));
 
   return {
     methods: {
-      "device.pair.request": async (params) => {
+      "device.pair.request": async (params, { remoteAddress }) => {
+        requests.spend(remoteAddress);
         const request = await pairing.ask("request", params, DEADLINE);
         const { pairingId, code, deviceType, deviceName, expiresAtMs } = request;
         publish("device.pair.requested", { pairingId, deviceType, deviceName });

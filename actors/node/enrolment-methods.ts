@@ -1,7 +1,10 @@
 /** Owns the methods by which a machine becomes a node and its workers come and go (control-plane-wire.md 2.5). */
+import type { Clock } from "../../host/clock.ts";
 import { LemonError } from "../../protocol/errors.ts";
 import type { ParamsOf, ResultOf } from "../../protocol/methods.ts";
 import type { ActorRef } from "../../supervision/actor.ts";
+import { type AttemptBound, Attempts } from "../session/attempts.ts";
+import { isWrongGuess } from "../session/authenticate.ts";
 import type { Caller, MethodHandlers } from "../session/handler.ts";
 import type { Directory } from "./directory.ts";
 import type { Fleet } from "./fleet.ts";
@@ -27,6 +30,7 @@ export interface EnrolmentMethodsOptions {
   readonly directory: Directory;
   readonly pairing: ActorRef<PairingProtocol>;
   readonly publish: (event: NodeEvent) => void;
+  readonly clock: Clock;
   readonly redeemDevice: RedeemDevice;
   /** What the answer of `node.link.open` names below the controller's own URL. */
   readonly leafPath: string;
@@ -36,21 +40,53 @@ export interface EnrolmentMethodsOptions {
   readonly joinsRefused: string | null;
 }
 
+/** Codes have six digits, and name requests to whoever finds them. */
+export const CODE_ATTEMPTS: AttemptBound = { burst: 10, refillMs: 6_000 };
+export const CHALLENGE_ATTEMPTS: AttemptBound = { burst: 10, refillMs: 6_000 };
+/** As many machines as a fleet brings at once; each request takes a place among the thousand that may wait. */
+export const PAIRING_ATTEMPTS: AttemptBound = { burst: 120, refillMs: 1_000 };
+
 /** Pairing waits for the registry, which waits for its store; below a method's 30 s. */
 const DEADLINE = { deadlineMs: 25_000 } as const;
 
 export function enrolmentMethods(
   options: EnrolmentMethodsOptions,
 ): MethodHandlers<EnrolmentMethod> {
-  const { fleet, directory, pairing, publish, redeemDevice } = options;
+  const { fleet, directory, pairing, publish, clock, redeemDevice } = options;
   const { leafPath, leafUrl, joinsRefused } = options;
 
   const refuseJoin = (): void => {
     if (joinsRefused !== null) throw new LemonError("unavailable", { message: joinsRefused });
   };
 
+  const requests = new Attempts(clock, PAIRING_ATTEMPTS);
+  const codes = new Attempts(clock, CODE_ATTEMPTS);
+  const challenges = new Attempts(clock, CHALLENGE_ATTEMPTS);
+
+  /** Whoever it was given out for. */
+  const redeem = async (challenge: string): Promise<ResultOf<"connect.challenge">> => {
+    const device = await redeemDevice(challenge);
+    if (device !== null) return device;
+    const redeemed = await pairing.ask("redeem", { challenge }, DEADLINE);
+    if (redeemed === null) throw invalidChallenge();
+    const { record, sessionToken } = redeemed;
+    const { nodeId, name: nodeName } = record;
+    return {
+      verified: true,
+      identity: { type: "node", nodeId, nodeName },
+      token: sessionToken,
+      summary: {
+        verified: true,
+        identityType: "node",
+        identityId: nodeId,
+        tokenTtlMs: SESSION_TTL_MS,
+      },
+    };
+  };
+
   return {
-    "node.pair.request": async (params) => {
+    "node.pair.request": async (params, { remoteAddress }) => {
+      requests.spend(remoteAddress);
       const request = await pairing.ask("request", params, DEADLINE);
       const { pairingId, code, nodeType, nodeName, expiresAtMs } = request;
       publish({
@@ -93,32 +129,16 @@ export function enrolmentMethods(
       return { pairingId, rejected: true, summary: summary(request, { rejected: true }) };
     },
 
-    "node.pair.verify": async ({ code }) => {
-      const { request, status } = await pairing.ask("verify", { code }, DEADLINE);
+    "node.pair.verify": async ({ code }, { remoteAddress }) => {
+      const verify = () => pairing.ask("verify", { code }, DEADLINE);
+      const { request, status } = await codes.guard(remoteAddress, verify, isWrongCode);
       const { pairingId } = request;
       const valid = status !== "rejected";
       return { valid, status, ...(valid ? { pairingId } : {}), summary: { valid, status } };
     },
 
-    "connect.challenge": async ({ challenge }) => {
-      const device = await redeemDevice(challenge);
-      if (device !== null) return device;
-      const redeemed = await pairing.ask("redeem", { challenge }, DEADLINE);
-      if (redeemed === null) throw invalidChallenge();
-      const { record, sessionToken } = redeemed;
-      const { nodeId, name: nodeName } = record;
-      return {
-        verified: true,
-        identity: { type: "node", nodeId, nodeName },
-        token: sessionToken,
-        summary: {
-          verified: true,
-          identityType: "node",
-          identityId: nodeId,
-          tokenTtlMs: SESSION_TTL_MS,
-        },
-      };
-    },
+    "connect.challenge": async ({ challenge }, { remoteAddress }) =>
+      await challenges.guard(remoteAddress, () => redeem(challenge), isWrongGuess),
 
     "node.link.open": async (params, caller) => {
       const { nodeId, session } = sessionOf(caller);
@@ -146,6 +166,10 @@ export function enrolmentMethods(
       };
     },
   };
+}
+
+function isWrongCode(failure: unknown): boolean {
+  return failure instanceof LemonError && failure.code === "pairing_not_found";
 }
 
 function sessionOf(caller: Caller): { nodeId: WorkerNodeId; session: WorkerSession } {

@@ -162,6 +162,7 @@ export async function openNodes(options: NodesOptions): Promise<Nodes> {
         directory,
         pairing,
         publish,
+        clock,
         redeemDevice,
         leafPath,
         leafUrl,

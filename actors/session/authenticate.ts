@@ -7,6 +7,7 @@
  * 3. No token is kept, logged, or part of an error.
  */
 import { LemonError } from "../../protocol/errors.ts";
+import type { AttemptBound, Attempts } from "./attempts.ts";
 import type { Authenticate, Identity } from "./handler.ts";
 import { tokenComparison } from "./operator-token.ts";
 
@@ -29,6 +30,28 @@ export function firstOf(...rooms: readonly SessionTokens[]): SessionTokens {
       return null;
     },
   };
+}
+
+/** Wrong tokens of one address: enough for honest mistakes and clients that try again and again with an old one. */
+export const TOKEN_ATTEMPTS: AttemptBound = { burst: 20, refillMs: 1_000 };
+
+/** Who offers wrong tokens too often is refused unheard for a while. Errors: as `authenticate`, and `rate_limited`. */
+export function withTokenAttempts(authenticate: Authenticate, attempts: Attempts): Authenticate {
+  return (credentials) => {
+    const { remoteAddress, token } = credentials;
+    const admit = () => authenticate(credentials);
+    // Without a token nothing is guessed.
+    return isBlank(token) ? admit() : attempts.guard(remoteAddress, admit, isWrongGuess);
+  };
+}
+
+/** What a store that is away or a revoked node is refused with tells a guesser nothing, and costs nobody anything. */
+export function isWrongGuess(failure: unknown): boolean {
+  return failure instanceof LemonError && failure.code === "unauthorized";
+}
+
+function isBlank(token: string | null): token is null {
+  return token === null || token.trim() === "";
 }
 
 export interface AuthenticateOptions {
@@ -69,7 +92,7 @@ export function authenticator(options: AuthenticateOptions): Authenticate {
     const asksForSession = role === "node" || role === "device";
     const operator: Identity = { role: "operator", clientId, node: null };
 
-    if (token === null || token.trim() === "") {
+    if (isBlank(token)) {
       if (asksForSession) refuse(REFUSALS.nodeRequired);
       if (options.allowUnauthenticatedLoopback && directLoopback) return operator;
       refuse(options.operatorToken === null ? REFUSALS.unconfigured : REFUSALS.operatorRequired);

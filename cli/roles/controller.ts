@@ -26,7 +26,14 @@ import type { Broadcast } from "../../actors/events/broadcast.ts";
 import { openEvents } from "../../actors/events/events.ts";
 import { openInvocations } from "../../actors/invocation/invocations.ts";
 import { NODE_DOCUMENTS, type Nodes, openNodes } from "../../actors/node/nodes.ts";
-import { authenticator, firstOf, loopbackOptIn } from "../../actors/session/authenticate.ts";
+import { Attempts } from "../../actors/session/attempts.ts";
+import {
+  authenticator,
+  firstOf,
+  loopbackOptIn,
+  TOKEN_ATTEMPTS,
+  withTokenAttempts,
+} from "../../actors/session/authenticate.ts";
 import { loadOperatorToken } from "../../actors/session/operator-token.ts";
 import { startSessions } from "../../actors/session/sessions.ts";
 import { listenHttp } from "../../gateways/http/server.ts";
@@ -180,11 +187,14 @@ export async function startController(
         nodeTrees: (selector) => fleet.trees(selector),
       }),
     },
-    authenticate: authenticator({
-      operatorToken: operator.token,
-      sessionTokens: firstOf(devices.sessionTokens, fleet.sessionTokens),
-      allowUnauthenticatedLoopback: loopbackOptIn(environment),
-    }),
+    authenticate: withTokenAttempts(
+      authenticator({
+        operatorToken: operator.token,
+        sessionTokens: firstOf(devices.sessionTokens, fleet.sessionTokens),
+        allowUnauthenticatedLoopback: loopbackOptIn(environment),
+      }),
+      new Attempts(clock, TOKEN_ATTEMPTS),
+    ),
     server: { version: LEMON_VERSION, commit: null, host: hostname() },
     roster,
     broadcast,

@@ -8,11 +8,17 @@ import { DEVICE_DOCUMENTS, openDevices } from "../../actors/device/devices.ts";
 import type { DeviceRecord } from "../../actors/device/record.ts";
 import { type Invocations, openInvocations } from "../../actors/invocation/invocations.ts";
 import { SOCKET_PING_EVERY_MS } from "../../actors/node/sockets.ts";
-import { firstOf } from "../../actors/session/authenticate.ts";
+import { Attempts } from "../../actors/session/attempts.ts";
+import {
+  authenticator,
+  firstOf,
+  TOKEN_ATTEMPTS,
+  withTokenAttempts,
+} from "../../actors/session/authenticate.ts";
 import type { NodeId } from "../../protocol/ids.ts";
 import type { InputOf } from "../../protocol/methods.ts";
 import { settle } from "./fake-clock.ts";
-import { type TestGateway, testGateway } from "./gateway.ts";
+import { OPERATOR_TOKEN, type TestGateway, testGateway } from "./gateway.ts";
 import { MemoryDocuments } from "./memory-documents.ts";
 import { MemoryLink } from "./memory-link.ts";
 import { NodesRoom } from "./nodes-room.ts";
@@ -59,11 +65,19 @@ export class NodeDoor {
         tell: (to, event, payload) => gateway?.broadcast.tell(to, event, payload) ?? false,
       },
     });
+    const sessionTokens = firstOf(devices.sessionTokens, room.nodes.sessionTokens);
     gateway = await testGateway({
+      authenticate: withTokenAttempts(
+        authenticator({
+          operatorToken: OPERATOR_TOKEN,
+          sessionTokens,
+          allowUnauthenticatedLoopback: true,
+        }),
+        new Attempts(room.clock, TOKEN_ATTEMPTS),
+      ),
       clock: room.clock,
       announces: true,
       handlers: { ...room.nodes.methods, ...devices.methods, ...invocations.methods },
-      sessionTokens: firstOf(devices.sessionTokens, room.nodes.sessionTokens),
       onNode: room.nodes.arrived,
     });
     return new NodeDoor(room, gateway, invocations);

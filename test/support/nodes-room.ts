@@ -41,7 +41,8 @@ export function caller(identity: Identity): TestCaller {
     ...identity,
     connectionId: `connection-${connections}` as ConnectionId,
     scopes: SCOPES_OF_ROLE[identity.role],
-    remoteAddress: "127.0.0.1",
+    // Each from an address of its own: what one address may do is bounded.
+    remoteAddress: `10.0.${connections >> 8}.${connections & 255}`,
     closed: ended.signal,
     closedWith,
     close: (code, reason) => closedWith.push({ code, reason }),
