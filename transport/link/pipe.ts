@@ -23,13 +23,15 @@ export interface PipeOptions {
   readonly hub: Duplex;
   readonly ration: Ration;
   readonly clock: Clock;
+  /** Called with each chunk that the hub sends. */
+  readonly onGiven: () => void;
   /** Called once, when both sides are closed. */
   readonly onClosed: () => void;
 }
 
 /** Joins two paused sockets; both have a listener for `error` from here on. */
 export function pipe(options: PipeOptions): void {
-  const { node, hub, ration, clock, onClosed } = options;
+  const { node, hub, ration, clock, onGiven, onClosed } = options;
   let cancelLinger: CancelTimer | null = null;
   let closed = 0;
 
@@ -42,7 +44,10 @@ export function pipe(options: PipeOptions): void {
   const share: Share = ration.join({ hold: () => up.hold(), release: () => up.release() });
   const messages = new MessageCount();
   up.onChunk = (chunk) => share.took(chunk.length, messages.take(chunk));
-  down.onChunk = (chunk) => share.gave(chunk.length);
+  down.onChunk = (chunk) => {
+    share.gave(chunk.length);
+    onGiven();
+  };
 
   const linger = (): void => {
     cancelLinger ??= clock.after(LINGER_MS, cut);

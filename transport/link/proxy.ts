@@ -6,7 +6,10 @@
  *    byte of the client's follows before the hub has consented. A client that sent some is refused:
  *    through a plain byte proxy they would be read as a second request, for another path.
  * 2. Handshakes under way, links, the time a handshake takes and the size of the hub's answer are bounded.
- * 3. Nothing a client claims about itself (Origin, X-Forwarded-For, …) reaches the hub.
+ * 3. Whoever the hub has not spoken to again after its INFO is a stranger: it has not shown who it is.
+ *    Strangers have room of their own, and where it is full the one that has been silent longest goes: a
+ *    node is known within milliseconds, so a flood takes no place of theirs.
+ * 4. Nothing a client claims about itself (Origin, X-Forwarded-For, …) reaches the hub.
  */
 import type { IncomingMessage } from "node:http";
 import { Socket } from "node:net";
@@ -22,6 +25,7 @@ const DEFAULT_LIMITS: LeafProxyLimits = {
   handshakeMs: 5_000,
   pendingHandshakes: 64,
   links: 4_096,
+  strangers: 256,
 };
 
 export interface LeafProxyOptions {
@@ -37,6 +41,8 @@ export interface LeafProxyLimits {
   readonly handshakeMs: number;
   readonly pendingHandshakes: number;
   readonly links: number;
+  /** Of the links, those that have not shown who they are. */
+  readonly strangers: number;
 }
 
 export interface LeafProxy {
@@ -53,6 +59,8 @@ export function createLeafProxy(options: LeafProxyOptions): LeafProxy {
   const ration = options.ration ?? createRation({ clock });
   const pending = new Map<Duplex, AbortController>();
   const links = new Set<Duplex>();
+  /** In the order they came. */
+  const strangers = new Set<Duplex>();
   let closed = false;
   /** Said once, until the hub takes a leaf again: how often it is tried is the leafs' doing. */
   let hubFails = false;
@@ -79,10 +87,29 @@ export function createLeafProxy(options: LeafProxyOptions): LeafProxy {
 
   function join(node: Duplex, { hub, first }: Consent, key: string): void {
     links.add(node);
+    admitStranger(node);
+    let hasInfo = first.length > 0;
+    const onGiven = (): void => {
+      if (hasInfo) strangers.delete(node);
+      hasInfo = true;
+    };
     if (node instanceof Socket) node.setNoDelay(true).setTimeout(0);
     node.write(responseHead(key));
     if (first.length > 0) node.write(first);
-    pipe({ node, hub, ration, clock, onClosed: () => links.delete(node) });
+    const onClosed = (): void => {
+      links.delete(node);
+      strangers.delete(node);
+    };
+    pipe({ node, hub, ration, clock, onGiven, onClosed });
+  }
+
+  function admitStranger(node: Duplex): void {
+    const [oldest] = strangers;
+    if (oldest !== undefined && strangers.size >= limits.strangers) {
+      strangers.delete(oldest);
+      oldest.destroy();
+    }
+    strangers.add(node);
   }
 
   return {
@@ -95,7 +122,7 @@ export function createLeafProxy(options: LeafProxyOptions): LeafProxy {
       } else if (
         closed ||
         pending.size >= limits.pendingHandshakes ||
-        pending.size + links.size >= limits.links
+        pending.size + links.size - strangers.size >= limits.links
       ) {
         refuse(node, 503);
       } else {

@@ -30,6 +30,7 @@ describe("the pipe between a node and the hub", () => {
           leave: () => undefined,
         }),
       },
+      onGiven: () => undefined,
       onClosed: () => {
         counted.closed += 1;
       },

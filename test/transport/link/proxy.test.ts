@@ -196,6 +196,14 @@ describe("the leaf proxy", () => {
     return { node, behind };
   }
 
+  /** What the hub says when it takes a leaf in. */
+  async function known({ node, behind }: { node: Line; behind: Line }): Promise<void> {
+    behind.socket.write("INFO {}");
+    await node.holds("INFO {}");
+    behind.socket.write("PING");
+    await node.holds("PING");
+  }
+
   describe("asks the hub", () => {
     it("in a head of its own, in which nothing of the client's stands but its key", async () => {
       await ask(
@@ -417,9 +425,12 @@ describe("the leaf proxy", () => {
       await second.closed();
       expect(second.text).to.match(/^HTTP\/1\.1 503 /);
 
-      (await hub.line()).socket.write(head(CONSENT));
-      await lines[0]?.holds("101");
-      await link();
+      const [node, behind] = [lines[0], await hub.line()];
+      if (node === undefined) throw new Error("there is no first line");
+      behind.socket.write(head(CONSENT));
+      await node.holds("101");
+      await known({ node, behind });
+      await known(await link());
       const third = await ask(head(REQUEST));
       await third.closed();
       expect(third.text).to.match(/^HTTP\/1\.1 503 /);
@@ -428,6 +439,32 @@ describe("the leaf proxy", () => {
       const late = await ask(head(REQUEST));
       await late.closed();
       expect(late.text).to.match(/^HTTP\/1\.1 503 /);
+    });
+  });
+
+  describe("gives strangers room of their own", () => {
+    it("in which the one that has been silent longest makes room for the next", async () => {
+      proxy = newProxy({ strangers: 2 });
+      const first = await link();
+      const second = await link();
+      const third = await link();
+      await first.node.closed();
+      await first.behind.closed();
+      await known(second);
+      await known(third);
+    });
+
+    it("and a node that the hub took in is none of them, however many knock", async () => {
+      proxy = newProxy({ strangers: 2, links: 4 });
+      const node = await link();
+      await known(node);
+      const flood: Line[] = [];
+      for (let n = 0; n < 6; n += 1) flood.push((await link()).node);
+      for (const stranger of flood.slice(0, 4)) await stranger.closed();
+      const another = await link();
+      await known(another);
+      await known(node);
+      expect(node.node.ended || node.node.socket.destroyed).to.equal(false);
     });
   });
 
