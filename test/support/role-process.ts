@@ -6,6 +6,9 @@ import { createInterface } from "node:readline";
 
 const LAUNCHER = join(import.meta.dirname, "../../bin/lemon.mjs");
 
+/** As `npm start` and `bin/lemon` start it. */
+const AS_STARTED = "--max-semi-space-size=4";
+
 export type RoleEvent = Readonly<Record<string, unknown>> & { readonly event: string };
 
 export interface RoleOptions {
@@ -29,7 +32,7 @@ export class RoleProcess {
   /** Starts `lemon <words> --json`. */
   constructor(words: readonly string[], options: RoleOptions) {
     const { PATH = "", HOME = "", LEMON_NATS_SERVER = "" } = process.env;
-    this.child = spawn(process.execPath, [LAUNCHER, ...words, "--json"], {
+    this.child = spawn(process.execPath, [AS_STARTED, LAUNCHER, ...words, "--json"], {
       // A group of its own: what a terminal would send to the test does not reach it.
       detached: true,
       stdio: ["ignore", "pipe", "pipe"],
