@@ -1,6 +1,6 @@
 /**
- * Owns how often one address may try something: a bucket of attempts for each address, refilled on the
- * monotonic clock, loopback like any other.
+ * Owns how often one address (or whoever else is named) may try something: a bucket of attempts for each,
+ * refilled on the monotonic clock, loopback like any other.
  *
  * 1. What is guarded costs one attempt when it fails as a guess does, and nothing otherwise: a success gives
  *    nobody more guesses, and any number of honest callers from one address is let through.

@@ -95,6 +95,17 @@ describe("an invocation", () => {
     }
   });
 
+  it("is told by its id first, however fast the node is", async () => {
+    for (let n = 0; n < 50; n += 1) {
+      caller.client.request("node.invoke", { nodeId: browser.nodeId, method: "m" }, `i${n}`);
+      await node.call("node.invoke.result", { invokeId: (await node.event()).payload.invokeId });
+      const [answer, event] = await caller.client.take(2);
+      expect(answer?.id).to.equal(`i${n}`);
+      expect(event?.["event"]).to.equal("node.invoke.completed");
+      expect(event?.["seq"]).to.equal(n + 1);
+    }
+  });
+
   it("finds its node by its name too", async () => {
     const { nodeId } = await invoke({ nodeId: "browser-1" });
     expect(nodeId).to.equal(browser.nodeId);

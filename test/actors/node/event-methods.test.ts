@@ -1,6 +1,7 @@
 /** Proves, over real sockets, what the others hear of what a node tells of itself. */
 import { expect } from "chai";
 import { TOLD_MAX_BYTES } from "../../../actors/events/told.ts";
+import { EVENT_ATTEMPTS } from "../../../actors/node/event-methods.ts";
 import { type DoorNode, NodeDoor } from "../../support/node-door.ts";
 import { CAPABILITIES } from "../../support/nodes-room.ts";
 import type { Party } from "../../support/party.ts";
@@ -97,6 +98,20 @@ describe("what a node tells of itself", () => {
     expect(await watcher.told()).to.deep.equal([]);
     await node.call("node.event", { eventType: "custom", payload: { text } });
     expect(await watcher.told()).to.have.length(1);
+  });
+
+  it("is heard two hundred times at once, and then twenty times a second", async () => {
+    const { burst, refillMs } = EVENT_ATTEMPTS;
+    const other = await door.connect(await door.pair("browser-2"));
+    const event = { eventType: "custom" };
+    for (let n = 0; n < burst; n += 1) await node.call("node.event", event);
+    const { code, details } = await node.refusal("node.event", event);
+    expect(code).to.equal("RATE_LIMITED");
+    expect(details).to.include({ retryAfterMs: refillMs, mutationMayHaveApplied: false });
+    await other.call("node.event", event);
+    await door.clock.advance(refillMs);
+    await node.call("node.event", event);
+    expect((await node.refusal("node.event", event)).code).to.equal("RATE_LIMITED");
   });
 
   it("does not stand in a log", async () => {
