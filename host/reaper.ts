@@ -5,9 +5,9 @@
  * 1. It lives in a session of its own, so that neither a terminal's Ctrl-C nor a signal to the worker's
  *    group reaches it, and the signals that ask politely are blocked from its first instruction on.
  * 2. It ends the folder of all cgroups; or, without cgroups, each group whose leader's start time is
- *    still the one it was told, and then, round by round, all that carries the worker's mark, until none
- *    was found twice: what is just becoming another program shows no environment.
- * 3. What it must know it knows before a run starts (cgroup, mark); groups are told right after. One that
+ *    still the one it was told, and then, round by round, all that carries one of the worker's marks, until
+ *    none was found twice: what is just becoming another program shows no environment.
+ * 3. What it must know it knows before a run starts (cgroup, marks); groups are told right after. One that
  *    is started again knows from its first instruction on what runs.
  *
  * It is the system's own shell: there on every machine, and some hundred kilobytes of private memory,
@@ -22,15 +22,15 @@ import { spawnNative } from "./native/spawn.ts";
 import { readProcessRow } from "./process-table.ts";
 
 /**
- * Arguments: the folder of the cgroups or "", the mark or "", then a line for each run that is there
- * already. Input: a line `<slot> <pid> <start>` for each run that starts, `<slot>` when it is over; `start`
+ * Arguments: the folder of the cgroups or "", the mark in the environment or "", the digits in the limit
+ * or "", then a line for each run that is there already. Input: a line `<slot> <pid> <start>` for each run that starts, `<slot>` when it is over; `start`
  * is field 22 of `/proc/<pid>/stat`, or `-` where the reaper is to find out by itself (macOS).
  */
 const SCRIPT = `
 exec >/dev/null 2>&1
 set -f
-cgroup=$1 mark=$2 last=-1
-shift 2
+cgroup=$1 mark=$2 limit=$3 last=-1
+shift 3
 
 started() {
   if [ -r "/proc/$1/stat" ]; then
@@ -72,13 +72,16 @@ done
 rounds=0 quiet=0
 while [ -n "$mark" ] && [ $quiet -lt 2 ] && [ $rounds -lt 1000 ]; do
   set +f
-  found=$(grep -lsF -e "$mark" /proc/[0-9]*/environ)
+  found=$(
+    grep -lsF -e "$mark" /proc/[0-9]*/environ
+    [ -n "$limit" ] && grep -lsE -e "^Max file locks +$limit[0-9]{6} " /proc/[0-9]*/limits
+  )
   set -f
   if [ -n "$found" ]; then
     quiet=0
     for file in $found; do
       pid=\${file#/proc/}
-      kill -s KILL "\${pid%/environ}"
+      kill -s KILL "\${pid%/*}"
     done
   else
     quiet=$((quiet + 1))
@@ -168,6 +171,7 @@ export class Reaper {
           "lemon-reaper",
           this.#containment.cgroup ?? "",
           this.#containment.mark ?? "",
+          this.#containment.limit ?? "",
           ...this.#runs.values(),
         ],
         environment: ["PATH=/usr/bin:/bin", "LC_ALL=C"],

@@ -42,6 +42,7 @@ const WARM_MS = 4;
 export class CgroupContainment implements Containment {
   readonly kind = "cgroup";
   readonly mark = null;
+  readonly limit = null;
   readonly cgroup: string;
   readonly #lock: FileLock;
   /** Open `cgroup.procs` of the cgroup that this process lives in. */

@@ -3,8 +3,8 @@
  * detached or renamed itself, so that all of it can be ended.
  *
  * - `cgroup`: a cgroup (v2) for each run. Nothing escapes it but what its own account moves out.
- * - `subreaper`: session, group, parentage and a mark in the environment. What detaches, outlives its
- *   parent and also clears its environment escapes.
+ * - `subreaper`: session, group, parentage, a mark in the environment and one in a limit. What detaches,
+ *   outlives its parent, clears its environment and also sets that limit escapes.
  */
 import type { ChildExits } from "../child-exits.ts";
 import type { NativeSpawn, StandardStreams } from "../native/spawn.ts";
@@ -37,6 +37,8 @@ export interface Containment {
   readonly cgroup: string | null;
   /** For the reaper process: what stands in the environment of all runs; null when none is needed. */
   readonly mark: string | null;
+  /** For the reaper process: the first digits of the limit of file locks of all runs; null when there is none. */
+  readonly limit: string | null;
   /** Does what can be done for a start that is near, and is no harm when it never comes. */
   prepare(): void;
   /** A cell for one run. */

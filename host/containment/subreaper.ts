@@ -1,17 +1,22 @@
 /**
- * Owns containment without cgroups: a run leads a session and a group of its own, carries a mark in its
- * environment, and its orphans are handed to this process (PR_SET_CHILD_SUBREAPER, prctl(2)).
+ * Owns containment without cgroups: a run leads a session and a group of its own, carries two marks, in
+ * its environment and as a limit that nothing else uses, and its orphans are handed to this process
+ * (PR_SET_CHILD_SUBREAPER, prctl(2)).
  *
  * 1. A straggler is ended only when it is proven to be the run's: by session or group (the unreaped
- *    leader keeps the number), by the mark, or as a descendant of one that is.
+ *    leader keeps the number), by a mark, or as a descendant of one that is.
  * 2. It is signalled through its identity, never by its pid alone.
  * 3. Where nobody adopts orphans for us (macOS), the group is all there is.
+ *
+ * The limit is the mark that stays: a program clears its environment for good reasons, and has none to
+ * set this limit. One that does both, detaches and outlives its parent is found by nobody.
  */
-import { randomBytes } from "node:crypto";
+import { randomBytes, randomInt } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { setImmediate, setTimeout } from "node:timers/promises";
 import { LemonError } from "../../protocol/errors.ts";
 import type { ChildExits } from "../child-exits.ts";
+import { lockLimitOf, withLockLimit } from "../native/lock-limit.ts";
 import { isSubreaper, setSubreaper } from "../native/prctl.ts";
 import { type NativeSpawn, type StandardStreams, spawnOnto } from "../native/spawn.ts";
 import { identityOfRow, signalProcess } from "../process-identity.ts";
@@ -20,6 +25,9 @@ import type { Cell, Containment } from "./containment.ts";
 
 /** The variable that marks a run and all that inherits its environment. */
 const MARK = "LEMON_RUN";
+/** The limit that marks a run: twelve digits of this life's own, then six of the run's. */
+const LIVES = { from: 100_000_000_000, to: 1_000_000_000_000 } as const;
+const RUNS = 1_000_000;
 /** A killed process is given this long to go: only uninterruptible sleep takes longer. */
 const CLEAR_WITHIN_MS = 2_000;
 /** Becoming another program takes far less; what is unclear for longer was given no environment. */
@@ -35,12 +43,14 @@ export class SubreaperContainment implements Containment {
   readonly cgroup = null;
   readonly #life = randomBytes(16).toString("hex");
   readonly mark = `${MARK}=${this.#life}`;
+  readonly limit: string | null;
   readonly #exits: ChildExits;
   #wasSubreaper = false;
   #opened = 0;
 
   constructor(exits: ChildExits) {
     this.#exits = exits;
+    this.limit = process.platform === "linux" ? usableLimit() : null;
     if (process.platform !== "linux") return;
     this.#wasSubreaper = isSubreaper();
     setSubreaper(true);
@@ -50,12 +60,25 @@ export class SubreaperContainment implements Containment {
 
   open(): Cell {
     this.#opened += 1;
-    return new MarkedCell(`${this.mark}.${this.#opened}`, this.#exits);
+    const run = String(this.#opened % RUNS).padStart(6, "0");
+    const limit = this.limit === null ? null : BigInt(`${this.limit}${run}`);
+    return new MarkedCell(`${this.mark}.${this.#opened}`, limit, this.#exits);
   }
 
   /** Leaves this process as it was found. */
   async close(): Promise<void> {
     if (process.platform === "linux") setSubreaper(this.#wasSubreaper);
+  }
+}
+
+/** The digits of this life; null where the limit can not be set, or not be seen. */
+function usableLimit(): string | null {
+  const life = String(randomInt(LIVES.from, LIVES.to));
+  const limit = BigInt(life) * BigInt(RUNS);
+  try {
+    return withLockLimit(limit, () => lockLimitOf(process.pid)) === limit ? life : null;
+  } catch {
+    return null;
   }
 }
 
@@ -79,17 +102,20 @@ interface Suspect {
 class MarkedCell implements Cell {
   readonly holdsAll = false;
   readonly #mark: string;
+  readonly #limit: bigint | null;
   readonly #exits: ChildExits;
   #leader: ProcessRow | null = null;
 
-  constructor(mark: string, exits: ChildExits) {
+  constructor(mark: string, limit: bigint | null, exits: ChildExits) {
     this.#mark = mark;
+    this.#limit = limit;
     this.#exits = exits;
   }
 
   async spawn(spec: NativeSpawn, streams: StandardStreams): Promise<number> {
     const environment = [...spec.environment, this.#mark];
-    const pid = spawnOnto({ ...spec, environment }, streams);
+    const born = (): number => spawnOnto({ ...spec, environment }, streams);
+    const pid = this.#limit === null ? born() : withLockLimit(this.#limit, born);
     try {
       this.#leader = readProcessRow(pid);
     } catch {
@@ -171,7 +197,9 @@ class MarkedCell implements Cell {
   #owns(row: ProcessRow): Owned {
     const leader = this.#leader?.pid;
     if (row.session === leader || row.group === leader) return "yes";
-    return carries(row.pid, this.#mark);
+    if (this.#limit === null) return carries(row.pid, this.#mark);
+    if (lockLimitOf(row.pid) === this.#limit) return "yes";
+    return carries(row.pid, this.#mark) === "yes" ? "yes" : "no";
   }
 }
 

@@ -23,6 +23,8 @@ const GROUP = "sleep 600 & echo $!; wait";
 const DETACHED =
   "(setsid sh -c 'sleep 600 >/dev/null 2>&1 </dev/null & echo $!' &); exec sleep 600";
 const CLEAN = "echo $$; exec env -i /bin/sleep 600";
+const HIDDEN =
+  "(env -i setsid sh -c 'sleep 600 >/dev/null 2>&1 </dev/null & echo $!' &); exec sleep 600";
 
 describe("the reaper of a worker", () => {
   const workers: ChildProcess[] = [];
@@ -48,8 +50,8 @@ describe("the reaper of a worker", () => {
 
   for (const mode of MODES) {
     it(`ends all its runs when the worker is killed, and then itself (${mode})`, async () => {
-      const { worker, reaper, runs } = await startWorker(mode, GROUP, DETACHED, CLEAN);
-      expect(runs.length).to.equal(6);
+      const { worker, reaper, runs } = await startWorker(mode, GROUP, DETACHED, CLEAN, HIDDEN);
+      expect(runs.length).to.equal(8);
       worker.kill("SIGKILL");
       await expectEnded([...runs, reaper]);
     });

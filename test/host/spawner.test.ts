@@ -237,48 +237,53 @@ for (const mode of MODES) {
       const daemon = (setting = "") =>
         `(${setting} setsid sh -c 'sleep 600 >/dev/null 2>&1 </dev/null & echo $!' &); `;
 
-      it("is stopped together with all of them, detached or not", async () => {
-        const heard = await start(spawner, {
-          argv: shell(`${daemon()} sleep 600 & setsid sleep 600 & exec sleep 600`),
+      for (const [setting, how] of [
+        ["", ""],
+        ["env -i", ", though they cleared their environment"],
+      ] as const) {
+        it(`is stopped together with all of them, detached or not${how}`, async () => {
+          const heard = await start(spawner, {
+            argv: shell(`${daemon(setting)} sleep 600 & setsid sleep 600 & exec sleep 600`),
+          });
+          const detached = identityOf(await heard.firstLine);
+          const leader = identityOf(heard.process.pid);
+          await heard.process.stop(KILL_AT_ONCE);
+          await heard.process.stop(KILL_AT_ONCE);
+          expect(await heard.process.exited).to.deep.equal({ code: null, signal: 9 });
+          expect(await heard.process.clear()).to.equal(true);
+          await heard.ended;
+          heard.process.release();
+          expect(isAlive(leader)).to.equal(false);
+          expect(isAlive(detached)).to.equal(false);
         });
-        const detached = identityOf(await heard.firstLine);
-        const leader = identityOf(heard.process.pid);
-        await heard.process.stop(KILL_AT_ONCE);
-        await heard.process.stop(KILL_AT_ONCE);
-        expect(await heard.process.exited).to.deep.equal({ code: null, signal: 9 });
-        expect(await heard.process.clear()).to.equal(true);
-        await heard.ended;
-        heard.process.release();
-        expect(isAlive(leader)).to.equal(false);
-        expect(isAlive(detached)).to.equal(false);
-      });
 
-      it("that exits leaves them, until they are cleared", async () => {
-        const heard = await start(spawner, {
-          argv: shell(`${daemon()} sleep 600 & echo $! >&2; exit 4`),
+        it(`that exits leaves them, until they are cleared${how}`, async () => {
+          const heard = await start(spawner, {
+            argv: shell(`${daemon(setting)} sleep 600 & echo $! >&2; exit 4`),
+          });
+          expect(await heard.process.exited).to.deep.equal({ code: 4, signal: null });
+          const detached = identityOf(await heard.firstLine);
+          const held = identityOf(heard.text("stderr").trim());
+          expect(await heard.process.clear()).to.equal(true);
+          await heard.ended;
+          heard.process.release();
+          expect(isAlive(held)).to.equal(false);
+          expect(isAlive(detached)).to.equal(false);
         });
-        expect(await heard.process.exited).to.deep.equal({ code: 4, signal: null });
-        const detached = identityOf(await heard.firstLine);
-        const held = identityOf(heard.text("stderr").trim());
-        expect(await heard.process.clear()).to.equal(true);
-        await heard.ended;
-        heard.process.release();
-        expect(isAlive(held)).to.equal(false);
-        expect(isAlive(detached)).to.equal(false);
-      });
 
-      it("of another run leaves that one's alone", async () => {
-        const other = await start(spawner, { argv: shell(`${daemon()} exec sleep 600`) });
-        const others = identityOf(await other.firstLine);
-        const mine = await run(spawner, { argv: shell(`${daemon()} sleep 600 & exit 0`) });
-        expect(mine.cleared).to.equal(true);
-        expect(isAlive(others)).to.equal(true);
-        await other.process.stop(KILL_AT_ONCE);
-        await other.process.exited;
-        expect(await other.process.clear()).to.equal(true);
-        other.process.release();
-        expect(isAlive(others)).to.equal(false);
-      });
+        it(`of another run leaves that one's alone${how}`, async () => {
+          const other = await start(spawner, { argv: shell(`${daemon(setting)} exec sleep 600`) });
+          const others = identityOf(await other.firstLine);
+          const mine = await run(spawner, { argv: shell(`${daemon(setting)} sleep 600 & exit 0`) });
+          expect(mine.cleared).to.equal(true);
+          expect(isAlive(others)).to.equal(true);
+          await other.process.stop(KILL_AT_ONCE);
+          await other.process.exited;
+          expect(await other.process.clear()).to.equal(true);
+          other.process.release();
+          expect(isAlive(others)).to.equal(false);
+        });
+      }
 
       it("that are just detaching or becoming other programs are stopped, too", async () => {
         const script = `
