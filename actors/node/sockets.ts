@@ -55,8 +55,6 @@ export class NodeSockets {
     const record = this.#options.directory.find(nodeId);
     if (record === null || !isServedBySocket(record)) return;
     const before = this.#serving.get(nodeId);
-    // An older session that got in last: the newer one has closed it, or is about to.
-    if (before !== undefined && before.sessionGeneration > sessionGeneration) return;
     const silentForMs = attend({
       pingMs: SOCKET_PING_EVERY_MS,
       silentMs: SOCKET_SILENT_MS,

@@ -105,7 +105,7 @@ async function live(steps: readonly Step[]): Promise<void> {
   await system.clock.advance(TIMEOUT_MS);
   await Promise.all(answers);
 
-  const allowed = ["forbidden", "invoke_settled", "invalid_request", "actor_unavailable"];
+  const allowed = ["forbidden", "invoke_settled", "invalid_request"];
   expect(refused.filter((code) => !allowed.includes(code))).to.deep.equal([]);
   for (const invokeId of ids) {
     const about = told.filter(({ payload }) => Object(payload).invokeId === invokeId);
