@@ -20,7 +20,7 @@ export interface NodeAnswer {
 }
 
 export type InvocationProtocol = {
-  /** Errors: `invoke_settled`; `too_large` or `invalid_request` for an answer that can not be passed on. */
+  /** Errors: `too_large` or `invalid_request` for an answer that can not be passed on. */
   answer: (answer: NodeAnswer) => null;
 };
 
@@ -63,7 +63,6 @@ class Invocation implements Behaviour<InvocationProtocol> {
 
   readonly handlers = {
     answer: (answer: NodeAnswer) => {
-      if (this.#settled) throw new LemonError("invoke_settled");
       const breach = jsonBreach(answer.result) ?? jsonBreach(answer.error);
       if (breach !== null) throw this.#refused(breach);
       this.#settle();

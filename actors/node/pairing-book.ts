@@ -166,8 +166,6 @@ export class PairingBook<Asked, Held> {
   }
 
   #putBack(entry: Entry<Asked, Held>, challenge: Challenge): void {
-    // One that was given out meanwhile has made it void.
-    if (entry.challenge !== null) return;
     entry.challenge = challenge;
     this.#byChallenge.set(challenge.hash, entry);
   }

@@ -2,6 +2,7 @@
  * Proves the one promise of an invocation against every order of what can befall it: its caller is told its
  * outcome exactly once, and that is the answer that was taken, when one was.
  */
+import { getEventListeners } from "node:events";
 import { expect } from "chai";
 import fc from "fast-check";
 import { openInvocations } from "../../../actors/invocation/invocations.ts";
@@ -47,12 +48,12 @@ const nodeId = "node-1" as NodeId;
 const nodeOf = (id: NodeId) =>
   caller({ role: "node", clientId: id, node: { nodeId: id, sessionGeneration: 1 } });
 
-async function live(steps: readonly Step[]): Promise<void> {
+/** The room, with invocations of one node that has just been asked. */
+async function asked() {
   const system = testSystem();
   const told: { to: ConnectionId; event: PrivateEventName; payload: object }[] = [];
   const gone = new Set<ConnectionId>();
   const node = nodeOf(nodeId);
-  const foreign = nodeOf("node-2" as NodeId);
   const operator = caller({ role: "operator", clientId: null, node: null });
   const { connectionId, closed } = node;
   const { methods, stop } = await openInvocations({
@@ -74,6 +75,12 @@ async function live(steps: readonly Step[]): Promise<void> {
     const params = { nodeId, method: "m", timeoutMs: TIMEOUT_MS };
     ids.push((await methods["node.invoke"](params, operator)).invokeId);
   }
+  return { system, told, gone, node, operator, methods, stop, ids };
+}
+
+async function live(steps: readonly Step[]): Promise<void> {
+  const { system, told, gone, node, operator, methods, stop, ids } = await asked();
+  const foreign = nodeOf("node-2" as NodeId);
 
   /** By invocation: the results that were taken. Nothing waits for an answer before the next step. */
   const taken = new Map<string, unknown[]>();
@@ -128,11 +135,24 @@ async function live(steps: readonly Step[]): Promise<void> {
     expect(await Promise.resolve(late).catch(({ code }) => code)).to.equal("invoke_settled");
   }
   expect(told.filter(({ event }) => event === "node.invoke.request")).to.have.length(INVOCATIONS);
+  expect(getEventListeners(node.closed, "abort")).to.deep.equal([]);
   await system.shutdown();
   expect(system.clock.pending).to.equal(0);
 }
 
 describe("the life of an invocation", () => {
+  it("is over at once when the node's connection has ended before its actor was there", async () => {
+    const { system, told, node, ids } = await asked();
+    node.end();
+    await settle();
+    const completed = told.filter(({ event }) => event === "node.invoke.completed");
+    expect(completed.map(({ payload }) => Object(payload).invokeId)).to.have.members(ids);
+    for (const { payload } of completed) {
+      expect(Object(payload).error).to.include({ code: "link_lost" });
+    }
+    await system.shutdown();
+  });
+
   it("ends once, whatever comes in whatever order", async function () {
     this.timeout(60_000);
     await fc.assert(fc.asyncProperty(fc.array(step, { minLength: 1, maxLength: 14 }), live), {

@@ -155,6 +155,26 @@ describe("the attempts of an address", () => {
     expect(attempts.addresses).to.equal(0);
   });
 
+  it("are not forgotten while one of them is under way", async () => {
+    const one = new Attempts(clock, { burst: 1, refillMs: 1_000_000 });
+    const end = Promise.withResolvers<string>();
+    const first = one.guard(ADDRESS, () => end.promise, isGuess);
+    for (let n = 0; n <= ADDRESSES_MAX; n += 1) one.spend(`address ${n}`);
+    let heard = false;
+    const second = one.guard(
+      ADDRESS,
+      async () => {
+        heard = true;
+      },
+      isGuess,
+    );
+    await settle();
+    expect(heard).to.equal(false);
+    end.resolve("in");
+    await Promise.all([first, second]);
+    expect(heard).to.equal(true);
+  });
+
   it("never let more wrong guesses through than their time allows", async () => {
     const step = fc.oneof(
       fc.record({ kind: fc.constant("wrong"), count: fc.integer({ min: 1, max: 6 }) }),
