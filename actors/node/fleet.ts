@@ -131,6 +131,13 @@ export class Fleet {
     if (record !== null) this.#tell(record.nodeId, (actor) => actor.tell("linkEvent", event));
   }
 
+  /** An answer came that nobody waits for any more: a node that is not online may be back. */
+  heard(account: NodeKey): void {
+    const record = this.#options.directory.ofAccount(account);
+    if (record === null || this.#live.get(record.nodeId)?.status === "online") return;
+    this.#tell(record.nodeId, (actor) => actor.tell("heard", null));
+  }
+
   /** A worker says that it serves; resolves when it is online, or did not answer in time. Errors: `node_not_found`. */
   async serving(account: NodeKey): Promise<void> {
     const record = this.#options.directory.ofAccount(account);

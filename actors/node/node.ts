@@ -4,7 +4,8 @@
  *
  * 1. Calls never wait for a change of credentials; changes run one at a time, in the order asked for.
  * 2. A call goes to the worker life that was current when it was made, or nowhere.
- * 3. A life that ended, and a link that was cut, settle the calls under way at once, as uncertain.
+ * 3. A life that ended, a link that was cut, and a silence that makes the node offline settle the calls
+ *    under way at once, as uncertain.
  */
 import type { Logger } from "pino";
 import type { Clock } from "../../host/clock.ts";
@@ -56,6 +57,8 @@ export type NodeProtocol = {
   revoke: (ask: null) => NodeRecord;
   remove: (ask: null) => null;
   linkEvent: (event: LinkEvent) => void;
+  /** Somebody on its link answered a call that waits no more. */
+  heard: (ask: null) => void;
   /** The record may say something that nobody was answered with. */
   settled: (ask: null) => void;
 };
@@ -114,6 +117,7 @@ class Node {
       clock,
       ping: () => this.#ping(),
       onChange: (status, ping) => this.#changed(status, ping),
+      onSilence: () => this.#settleCalls(),
     });
     this.#link = new WorkerLink({
       ...options,
@@ -150,6 +154,8 @@ class Node {
           }),
         ),
       linkEvent: (event) => this.#linkEvent(event),
+      // Of whichever life: a ping asks the present one.
+      heard: () => this.#presence.answered(this.#presence.watch),
       settled: () => this.#settled(),
     },
     stop: () => {
@@ -178,14 +184,15 @@ class Node {
     if (capability !== null && !offers(life.capabilities, capability)) {
       throw new LemonError("capability_missing");
     }
+    const { watch } = this.#presence;
     try {
       const answer = await this.#options.calls.call(nodeKey, { ...call, generation });
-      this.#presence.answered();
+      this.#presence.answered(watch);
       return answer;
     } catch (error) {
       if (!(error instanceof LemonError) || error.mutationMayHaveApplied) throw error;
       // Nobody took it: whoever asks next is told so at once.
-      if (error.code === "node_offline") this.#presence.gone();
+      if (error.code === "node_offline") this.#presence.refused(watch);
       if (error.code !== "node_superseded") throw error;
       throw new LemonError("node_offline", {
         message: "The node changes its worker just now; nothing was delivered",

@@ -77,6 +77,8 @@ export interface Nodes {
   linkEvent(event: LinkEvent): void;
   /** What a worker tells over its link: that it serves from now on (`NODE_SERVING`). Resolves when it was asked. */
   serving(account: NodeKey): Promise<void>;
+  /** An answer of this node came that nobody waits for (`RpcCallerOptions.onStray`). */
+  heard(account: NodeKey): void;
   /**
    * The node inside this process: enrolled on the first start, the same ever after, whatever it was
    * renamed to. Errors: `node_name_in_use`.
@@ -179,6 +181,7 @@ export async function openNodes(options: NodesOptions): Promise<Nodes> {
     },
     linkEvent: (event) => fleet.linkEvent(event),
     serving: (account) => fleet.serving(account),
+    heard: (account) => fleet.heard(account),
     async enrolLocal({ name: asked }) {
       const name = nodeName.safeParse(asked);
       if (!name.success) throw new LemonError("invalid_params");

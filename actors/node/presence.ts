@@ -6,6 +6,7 @@
  * 2. "Unknown" while the controller itself can not ask: it has no answer, and no refusal either.
  * 3. After `expect` the next answer makes it online, within a tenth of a second of being possible.
  * 4. What an earlier worker life answers, or fails to, says nothing about the present one.
+ * 5. Whoever went silent is told of once, after it is offline: what it was asked is not answered in time.
  */
 import type { CancelTimer, Clock } from "../../host/clock.ts";
 import { LemonError } from "../../protocol/errors.ts";
@@ -33,6 +34,8 @@ export interface PresenceOptions {
   readonly ping: () => Promise<NodePing>;
   /** The status changed, or fresh facts came. */
   readonly onChange: (status: Status, ping: NodePing | null) => void;
+  /** It has been silent for too long: it is offline, though nothing proves that nobody is there. */
+  readonly onSilence: () => void;
 }
 
 export class Presence {
@@ -101,10 +104,24 @@ export class Presence {
     return this.#status;
   }
 
-  /** It answered something. */
-  answered(): void {
-    if (this.#watch === null || this.#status !== "online") return;
-    this.#listen(this.#options.clock.monotonicMs());
+  /** Names the worker life that is watched now; null while there is none. */
+  get watch(): number | null {
+    return this.#watch;
+  }
+
+  /**
+   * The life of that `watch` answered a call. One that was offline is asked at once: only a ping tells what
+   * else is true of it.
+   */
+  answered(watch: number | null): void {
+    if (watch === null || watch !== this.#watch) return;
+    if (this.#status === "online") this.#listen(this.#options.clock.monotonicMs());
+    else this.expect();
+  }
+
+  /** A call to the life of that `watch` found nobody. One that is offline already was not asked. */
+  refused(watch: number | null): void {
+    if (watch === this.#watch && this.#status !== "offline") this.gone();
   }
 
   /** It is certain that nobody is there. */
@@ -167,7 +184,12 @@ export class Presence {
     this.#provenMs = Math.max(this.#provenMs, provenMs);
     this.#cancelSilence();
     const leftMs = this.#provenMs + SILENCE_MS - clock.monotonicMs();
-    this.#cancelSilence = clock.after(leftMs, () => this.#set("offline", null));
+    this.#cancelSilence = clock.after(leftMs, () => this.#silent());
+  }
+
+  #silent(): void {
+    this.#set("offline", null);
+    this.#options.onSilence();
   }
 
   #intervalMs(): number {

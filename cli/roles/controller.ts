@@ -119,6 +119,7 @@ export async function startController(
   const heard: HubEvents = {
     onLinkEvent: (event) => nodes?.linkEvent(event),
     onServing: async (node) => nodes?.serving(node),
+    onStray: (node) => nodes?.heard(node),
   };
   const parts = { folders, supervisor: system.root, events: heard };
   const hub = stack.use(await unlessAsked(context.asked, system, () => openHub(parts)));

@@ -45,6 +45,8 @@ export interface HubEvents {
   readonly onLinkEvent: HubLinkOptions["onEvent"];
   /** A worker says that it serves from now on. */
   readonly onServing: (node: NodeKey) => Promise<void>;
+  /** An answer came over its link that nobody waits for any more. */
+  readonly onStray: (node: NodeKey) => void;
 }
 
 /** The parts of a hub above its connections; disposed of, they stop in the opposite order. */
@@ -56,7 +58,7 @@ export async function openHubParts(
 ): Promise<Pick<Hub, "link" | "caller"> & AsyncDisposable> {
   const { controller, system } = connections;
   await using stack = new AsyncDisposableStack();
-  const caller = createRpcCaller({ connection: controller, clock });
+  const caller = createRpcCaller({ connection: controller, clock, onStray: events.onStray });
   stack.defer(() => caller.stop());
   const requests = serveNodeRequests({
     connection: controller,

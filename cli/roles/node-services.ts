@@ -145,6 +145,7 @@ export async function startNodeServices(
   stack.defer(async () => void (await Promise.all([rpc.stop(), room.stop()])));
 
   await tellServing(link, nodeKey, context);
+  void tellServingAgain(link, nodeKey, context);
 
   const owned = stack.move();
   return {
@@ -157,6 +158,17 @@ export async function startNodeServices(
     drain: (hurry) => processes.drain(hurry),
     [Symbol.asyncDispose]: () => owned.disposeAsync(),
   };
+}
+
+/** After a gap in its own connection, which the hub does not see: the link between the servers stood. */
+async function tellServingAgain(
+  link: NatsConnection,
+  nodeKey: NodeKey,
+  context: Pick<RoleContext, "clock" | "log">,
+): Promise<void> {
+  for await (const { type } of link.status()) {
+    if (type === "reconnect") await tellServing(link, nodeKey, context);
+  }
 }
 
 /**

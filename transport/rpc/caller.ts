@@ -3,7 +3,8 @@
  *
  * 1. A call always ends: with the node's answer, its failure, or the deadline.
  * 2. An answer counts only when it comes from the node that was asked (the hub binds the subject to the
- *    sender's account) and names a call still under way (ids are random). Everything else is dropped.
+ *    sender's account) and names a call still under way (ids are random). Everything else is dropped: it
+ *    proves only that somebody is on that node's link.
  * 3. "No responders" is proof that nothing was delivered, so the call may be sent again for a moment (a
  *    link that renews its credentials is away for some ms), and is then refused as `node_offline`.
  *    Nothing else is ever sent twice.
@@ -82,6 +83,8 @@ export interface RpcCallerOptions {
   readonly connection: NatsConnection;
   readonly clock: Clock;
   readonly limits?: Partial<FlowLimits>;
+  /** An answer of this node came that no call waits for (any more). Must not throw. */
+  readonly onStray?: (node: NodeKey) => void;
 }
 
 export function createRpcCaller(options: RpcCallerOptions): RpcCaller {
@@ -137,6 +140,7 @@ class Caller implements RpcCaller {
   readonly #connection: NatsConnection;
   readonly #clock: Clock;
   readonly #flow: FlowControl;
+  readonly #onStray: (node: NodeKey) => void;
   readonly #replies: Subscription;
   readonly #flights = new Map<string, Flight>();
   readonly #flightsTo = new Map<NodeKey, Set<Flight>>();
@@ -148,9 +152,10 @@ class Caller implements RpcCaller {
   #connected = true;
   #stopped = false;
 
-  constructor({ connection, clock, limits }: RpcCallerOptions) {
+  constructor({ connection, clock, limits, onStray = () => {} }: RpcCallerOptions) {
     this.#connection = connection;
     this.#clock = clock;
+    this.#onStray = onStray;
     this.#flow = new FlowControl({ ...DEFAULT_FLOW_LIMITS, ...limits });
     this.#replies = connection.subscribe(ALL_REPLIES, {
       callback: (error, message) => {
@@ -271,11 +276,16 @@ class Caller implements RpcCaller {
   }
 
   #answered(message: Msg): void {
+    const sender = senderOf(message.subject);
     const flight = this.#flights.get(lastToken(message.subject));
-    if (flight === undefined || flight.node !== senderOf(message.subject)) return;
+    const noResponders = message.data.length === 0 && message.headers?.code === 503;
+    if (flight === undefined || flight.node !== sender) {
+      if (!noResponders) this.#onStray(sender);
+      return;
+    }
     // A call that is not on the link has nothing to be answered.
     if (!flight.sent) return;
-    if (message.data.length === 0 && message.headers?.code === 503) {
+    if (noResponders) {
       this.#refused(flight);
       return;
     }

@@ -19,6 +19,8 @@ type Answer = NodePing | ErrorCode | "silence";
 class Watched {
   readonly clock = new FakeClock();
   readonly seen: Status[] = [];
+  /** What was seen last at each silence. */
+  readonly silences: (Status | undefined)[] = [];
   facts: NodePing | null = null;
   answer: Answer = ping();
   /** When each ping was sent, in ms from the start. */
@@ -40,6 +42,7 @@ class Watched {
       if (this.seen.at(-1) !== status) this.seen.push(status);
       this.facts = facts;
     },
+    onSilence: () => this.silences.push(this.seen.at(-1)),
   });
 
   /** What a frozen node gives: nothing, until the ping's own deadline. */
@@ -59,7 +62,7 @@ describe("a node's presence", () => {
   it("is offline while there is no worker life, and asks nobody", async () => {
     const node = new Watched();
     node.presence.expect();
-    node.presence.answered();
+    node.presence.answered(node.presence.watch);
     node.presence.gone();
     await node.clock.advance(60_000);
     expect(node.presence.status).to.equal("offline");
@@ -173,12 +176,12 @@ describe("a node's presence", () => {
     node.answer = "timeout";
     for (let second = 0; second < 30; second += 1) {
       await node.clock.advance(1_000);
-      node.presence.answered();
+      node.presence.answered(node.presence.watch);
     }
     expect(node.presence.status).to.equal("online");
     await node.clock.advance(SILENCE_MS);
     expect(node.presence.status).to.equal("offline");
-    node.presence.answered();
+    node.presence.answered(node.presence.watch);
     expect(node.presence.status).to.equal("offline");
   });
 
@@ -263,17 +266,69 @@ describe("a node's presence", () => {
       clock,
       ping: () => new Promise((resolve) => answers.push(resolve)),
       onChange: () => {},
+      onSilence: () => {},
     });
     presence.begin("offline");
+    const earlier = presence.watch;
     presence.begin("offline");
+    presence.answered(earlier);
+    expect(answers.length).to.equal(2);
     answers[0]?.(ping());
     await clock.advance(0);
     expect(presence.status).to.equal("offline");
     answers[1]?.(ping());
     await clock.advance(0);
     expect(presence.status).to.equal("online");
+    presence.refused(earlier);
+    expect(presence.status).to.equal("online");
     presence.end();
     expect(presence.status).to.equal("offline");
     expect(clock.pending).to.equal(0);
+  });
+
+  it("says once that it fell silent, when it is offline already, and not when nobody is there", async () => {
+    const node = new Watched();
+    node.presence.begin("offline");
+    await node.clock.advance(0);
+    node.answer = "silence";
+    await node.clock.advance(SILENCE_MS - 1);
+    expect(node.silences).to.deep.equal([]);
+    await node.clock.advance(60_000);
+    expect(node.silences).to.deep.equal(["offline"]);
+    node.answer = ping();
+    await node.clock.advance(PING_EVERY_MS);
+    node.answer = "node_offline";
+    await node.clock.advance(60_000);
+    expect(node.silences).to.deep.equal(["offline"]);
+  });
+
+  it("is asked at once when it answers something while it is offline, and is online by that alone", async () => {
+    const node = new Watched();
+    node.presence.begin("offline");
+    await node.clock.advance(0);
+    node.answer = "silence";
+    // Between two pings, with room for one more.
+    await node.clock.advance(13_500);
+    expect(node.presence.status).to.equal("offline");
+    const asked = node.sentMs.length;
+    node.answer = ping();
+    node.presence.answered(node.presence.watch);
+    expect(node.presence.status).to.equal("offline");
+    expect(node.sentMs.length).to.equal(asked + 1);
+    await node.clock.advance(0);
+    expect(node.presence.status).to.equal("online");
+  });
+
+  it("that is offline by silence is not held for absent by what was not sent to it for that reason", async () => {
+    const node = new Watched();
+    node.presence.begin("offline");
+    await node.clock.advance(0);
+    const { watch } = node.presence;
+    node.answer = "silence";
+    await node.clock.advance(SILENCE_MS);
+    node.presence.refused(watch);
+    node.answer = ping();
+    await node.clock.advance(PING_EVERY_MS);
+    expect(node.presence.status).to.equal("online");
   });
 });

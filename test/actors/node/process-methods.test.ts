@@ -515,4 +515,46 @@ describe("a process method", () => {
       "capability_missing",
     );
   });
+
+  describe("of a node that freezes", () => {
+    const never = () => new Promise<never>(() => {});
+    const freeze = () =>
+      room.link.workers.set(
+        node.nodeKey,
+        ({ deadlineMs }) =>
+          new Promise((_, reject) => {
+            room.clock.after(deadlineMs, () => reject(new LemonError("timeout")));
+          }),
+      );
+
+    it("ends as unknown when the node is offline by its silence, and not before", async () => {
+      answer = never;
+      const ended: string[] = [];
+      const run = refusalOf(() => call("node.process.run")).finally(() => ended.push("run"));
+      const get = refusalOf(() => call("node.process.get")).finally(() => ended.push("get"));
+      await room.clock.advance(1_500);
+      freeze();
+      await room.clock.advance(4_999);
+      expect((await room.row("worker-1")).status).to.equal("online");
+      expect(ended).to.deep.equal([]);
+      await room.clock.advance(2_000);
+      expect((await room.row("worker-1")).status).to.equal("offline");
+      expect(await run).to.include({ mutationMayHaveApplied: true, retrySafe: false });
+      expect(await get).to.include({ mutationMayHaveApplied: false, retrySafe: true });
+    });
+
+    it("is taken again as soon as the node answers anything, also what nobody waits for any more", async () => {
+      freeze();
+      // Between two pings, with room for one more.
+      await room.clock.advance(13_500);
+      expect((await refusalOf(() => call("node.process.get"))).code).to.equal("node_offline");
+      answer = () => receipt();
+      room.link.workers.set(node.nodeKey, ({ method }) =>
+        method === "node.ping" ? ping() : receipt(),
+      );
+      room.nodes.heard(node.nodeKey);
+      await room.clock.advance(0);
+      expect(await call("node.process.get")).to.include({ state: "completed" });
+    });
+  });
 });

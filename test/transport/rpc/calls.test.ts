@@ -33,6 +33,7 @@ describe("a call to a node", () => {
   let caller: RpcCaller;
   let clock: FakeClock;
   let nodes = 0;
+  const strays: NodeKey[] = [];
   const served: RpcServer[] = [];
 
   before(async () => {
@@ -44,7 +45,9 @@ describe("a call to a node", () => {
 
   beforeEach(() => {
     clock = new FakeClock();
-    caller = createRpcCaller({ connection: controller, clock });
+    strays.length = 0;
+    const onStray = (node: NodeKey) => strays.push(node);
+    caller = createRpcCaller({ connection: controller, clock, onStray });
   });
   afterEach(async () => {
     caller.stop();
@@ -274,7 +277,7 @@ describe("a call to a node", () => {
       });
     });
 
-    it("drops the answer that comes after its end, and the next call is not confused by it", async () => {
+    it("drops the answer that comes after its end but for telling who gave it, and the next call is not confused by it", async () => {
       const late = Promise.withResolvers<string>();
       const arrived = Promise.withResolvers<void>();
       const node = await serve({
@@ -288,8 +291,10 @@ describe("a call to a node", () => {
       await arrived.promise;
       await clock.advance(1_000);
       expect((await first).code).to.equal("timeout");
+      expect(strays).to.deep.equal([]);
       late.resolve("late");
       expect(await call(node, "next")).to.equal("next");
+      expect(strays).to.deep.equal([node]);
     });
   });
 
