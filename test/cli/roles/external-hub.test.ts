@@ -65,7 +65,11 @@ describe("a hub that is somebody else's", () => {
       operatorKeyFile: told["--nats-operator-key"],
       leafUrl: told["--nats-leaf-url"],
     };
-    const events = { onLinkEvent: () => undefined, onServing: async () => undefined, onStray: () => undefined };
+    const events = {
+      onLinkEvent: () => undefined,
+      onServing: async () => undefined,
+      onStray: () => undefined,
+    };
     const folders = controllerFolders(join(folder.path, "home"));
     const hub = await openExternalHub({ nats, caFile, folders, events }, context);
     hubs.push(hub);

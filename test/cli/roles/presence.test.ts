@@ -17,6 +17,7 @@ import {
 const OFFLINE_WITHIN_MS = 8_000;
 /** The node has this and six seconds more for its answer. */
 const RUN_MS = 1_000;
+const LONG_RUN_MS = 1_800_000;
 
 describe("a node that is frozen", function () {
   // Silence has to last before it tells anything.
@@ -58,6 +59,15 @@ describe("a node that is frozen", function () {
     expect(await run("before", "exit 3")).to.include({ state: "completed", exitCode: 3 });
     expect(await statusOf(nodeId)).to.equal("online");
 
+    const lasting = refusalOf(() =>
+      client.call("node.process.run", {
+        ...shellRun(nodeId, "lasting", "exec sleep 3"),
+        timeoutMs: LONG_RUN_MS,
+      }),
+    );
+    await until("the long run has begun", async () =>
+      (await get("lasting")).state === "running" ? true : undefined,
+    );
     signal(node, "SIGSTOP");
     const frozenMs = performance.now();
     const uncertain = refusalOf(() => run("meanwhile", `echo ran >> ${name}.effects`));
@@ -79,6 +89,8 @@ describe("a node that is frozen", function () {
       mutationMayHaveApplied: false,
     });
     expect(await uncertain).to.include({ mutationMayHaveApplied: true });
+    // It has half an hour left, and nobody waits for that.
+    expect(await lasting).to.include({ code: "process_outcome_unknown" });
 
     signal(node, "SIGCONT");
     await until("the node is online", async () =>
@@ -94,6 +106,11 @@ describe("a node that is frozen", function () {
     });
     // It was on its way when the machine froze: what became of it is not known, but it is one and the same.
     expect(settled.state).to.be.oneOf(["completed", "not_found"]);
+    const lasted = await until("the long run has ended", async () => {
+      const receipt = await get("lasting");
+      return receipt.state === "running" ? undefined : receipt;
+    });
+    expect(lasted).to.include({ state: "completed", exitCode: 0 });
     const ran = existsSync(effects(`${name}.effects`));
     expect(ran).to.equal(settled.state === "completed");
     if (ran) expect(readFileSync(effects(`${name}.effects`), "utf8")).to.equal("ran\n");
