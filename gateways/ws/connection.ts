@@ -105,7 +105,7 @@ export class WsConnection implements Connection, Watched {
     ws.on("close", () => this.#onClosed());
     // `ws` has begun the close by itself (1002, 1007, 1009), or the socket is gone; `close` follows.
     ws.on("error", () => this.#end());
-    stranger.begin(socket, () => void this.close(TRY_AGAIN_LATER, "too much is being received"));
+    stranger.begin(socket, () => this.#cutStranger());
   }
 
   // --- for its session ----------------------------------------------------------------------------
@@ -227,7 +227,6 @@ export class WsConnection implements Connection, Watched {
     this.#liveness.stop();
     this.#queue.end();
     this.#held = [];
-    this.admit();
     // The peer's close frame has to be read for an end in order.
     this.#ws.resume();
     const { clock, times } = this.#setting;
@@ -237,8 +236,15 @@ export class WsConnection implements Connection, Watched {
     listener?.onEnd();
   }
 
+  /** It is told if the system takes the close frame at once, and let go of in the same moment with all it sent. */
+  #cutStranger(): void {
+    void this.close(TRY_AGAIN_LATER, "too much is being received");
+    this.#ws.terminate();
+  }
+
   #onClosed(): void {
     this.#end();
+    this.admit();
     this.#state = "closed";
     this.#cancelCut();
   }

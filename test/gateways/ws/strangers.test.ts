@@ -26,6 +26,75 @@ describe("peers that nobody knows yet", () => {
     }
   });
 
+  it("are cut by how much they hold, not by who comes last: somebody of good will is let in", async () => {
+    const gateway = await testGateway({ wsLimits: { strangerBytes: 100 * KIB } });
+    try {
+      const unfinished = wsFrame(OPCODE.text, "x".repeat(200 * KIB));
+      const hoarders = await Promise.all(
+        [70, 29].map(async (kib) => {
+          const raw = await RawClient.upgrade(gateway.port);
+          raw.socket.write(unfinished.subarray(0, kib * KIB));
+          // What another sends after it is read after it.
+          await (await WsClient.open(gateway.url)).close();
+          return raw;
+        }),
+      );
+      const params = operator({ client: { id: "x".repeat(4 * KIB) } });
+      const honest = await WsClient.connect(gateway.url, params);
+      assert.equal((await honest.call("health")).ok, true);
+      assert.include(await hoarders[0]?.all(), "\x03\xf5too much");
+      assert.notInclude(hoarders[1]?.received, "too much");
+      for (const raw of hoarders) raw.socket.destroy();
+    } finally {
+      await gateway.close();
+    }
+  });
+
+  it("pay for each fragment as for what it costs here, and for none once the message is whole", async () => {
+    const gateway = await testGateway({ wsLimits: { strangerBytes: 100 * KIB } });
+    try {
+      const part = (count: number) =>
+        Buffer.concat(Array<Buffer>(count).fill(wsFrame(OPCODE.continuation, "x", false)));
+      const frugal = await RawClient.upgrade(gateway.port);
+      for (let round = 1; round <= 3; round += 1) {
+        frugal.socket.write(wsFrame(OPCODE.text, "x", false));
+        frugal.socket.write(part(600));
+        frugal.socket.write(wsFrame(OPCODE.continuation, "x"));
+        frugal.socket.write(wsFrame(OPCODE.ping, `round ${round}`));
+        await frugal.until(`round ${round}`);
+        assert.equal(frugal.received.split("Invalid JSON").length, round + 1);
+      }
+      // Seven bytes each, 6 KiB on the wire.
+      const greedy = await RawClient.upgrade(gateway.port);
+      greedy.socket.write(Buffer.concat([wsFrame(OPCODE.text, "x", false), part(900)]));
+      assert.include(await greedy.all(), "\x03\xf5too much");
+      frugal.socket.destroy();
+    } finally {
+      await gateway.close();
+    }
+  });
+
+  it("are counted until their line is cut, also while it is being closed", async () => {
+    const gateway = await testGateway({
+      times: { handshakeMs: 100 },
+      wsLimits: { strangerBytes: 100 * KIB, closeMs: 60_000 },
+    });
+    try {
+      const client = await RawClient.upgrade(gateway.port, { lingers: true });
+      const unfinished = wsFrame(OPCODE.text, "x".repeat(200 * KIB));
+      client.socket.write(unfinished.subarray(0, 10 * KIB));
+      // It said nothing in time; its line is open still, for its goodbye.
+      await client.until("\x03\xf0");
+      assert.equal(gateway.connections(), 1);
+      client.socket.write(unfinished.subarray(10 * KIB, -1));
+      await client.ended;
+      assert.equal(gateway.connections(), 0);
+      client.socket.destroy();
+    } finally {
+      await gateway.close();
+    }
+  });
+
   it("may send large frames one after the other: only what is unfinished counts", async () => {
     const gateway = await testGateway({ wsLimits: { strangerBytes: 200 * KIB } });
     try {
