@@ -3,6 +3,7 @@ import { chmodSync, existsSync, renameSync, writeFileSync } from "node:fs";
 import { get } from "node:https";
 import { join } from "node:path";
 import { expect } from "chai";
+import { WebSocket } from "ws";
 import { type SocketSettings, socketOpener } from "../../../cli/socket.ts";
 import { type Client, connect } from "../../../client/index.ts";
 import {
@@ -43,7 +44,10 @@ describe("a controller with TLS of its own", () => {
     const { near } = TEST_ISSUED;
     authority = writeAuthority();
     up = await stage.controller("up", {
-      words: ["--tls-cert", cert(near.cert), "--tls-key", key(near.key)],
+      words: [
+        ...["--tls-cert", cert(near.cert), "--tls-key", key(near.key)],
+        ...["--trusted-proxy", "127.0.0.1", "--allowed-origin", "https://app.example"],
+      ],
     });
     node = await stage.node(
       { url: `wss://localhost:${up.port}/ws` },
@@ -100,6 +104,24 @@ describe("a controller with TLS of its own", () => {
       () => expect.fail("served without TLS"),
       () => {},
     );
+  });
+
+  it("lets in the pages that it was told of, and believes the proxy that it was told of", async () => {
+    const opened = (headers: Record<string, string>): Promise<string> => {
+      const { promise, resolve } = Promise.withResolvers<string>();
+      const socket = new WebSocket(`wss://localhost:${up.port}/ws`, {
+        ca: TEST_ISSUED.authority,
+        headers,
+      });
+      socket.once("open", () => resolve("opened"));
+      socket.once("error", ({ message }) => resolve(message));
+      return promise.finally(() => socket.terminate());
+    };
+    expect(await opened({ Origin: "https://app.example" })).to.equal("opened");
+    expect(await opened({ Origin: `https://localhost:${up.port}` })).to.equal("opened");
+    expect(await opened({ Origin: "https://evil.example" })).to.include("403");
+    const contradicting = { "X-Forwarded-For": "203.0.113.5", Forwarded: "for=203.0.113.6" };
+    expect(await opened(contradicting)).to.include("400");
   });
 
   it("has its nodes joined and linked through it", async () => {
