@@ -216,6 +216,11 @@ export const ERRORS = {
     true,
     "nats-server did not start or ended unexpectedly; its log says why",
   ),
+  nats_server_silent: row(
+    "UNAVAILABLE",
+    true,
+    "nats-server did not answer any more and was killed; it is started again",
+  ),
   controller_keys_lost: row(
     "UNAVAILABLE",
     false,

@@ -125,6 +125,8 @@ export interface ActorContext<P extends Protocol> {
   crash(error: unknown): void;
   /** Ends this life normally once the mailbox's current message is done. */
   end(): void;
+  /** What this life stands for was replaced and runs from now on: so the tree says. No restart, no new life. */
+  beganAnew(): void;
   /**
    * Aborted when nothing of this life may go on: at a crash, after `stop` in an ordered end, when its deadline
    * has passed, and when it is stopped while it starts. Hand it to whatever runs outside a handler.

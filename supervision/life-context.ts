@@ -44,4 +44,8 @@ export class LifeContext<P extends Protocol> implements ActorContext<P> {
   get end(): () => void {
     return () => this.#life.endNormally();
   }
+
+  get beganAnew(): () => void {
+    return () => this.#life.beganAnew();
+  }
 }

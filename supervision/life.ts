@@ -86,9 +86,13 @@ export class Life<P extends Protocol> implements LoopOwner {
     return this.#setting.kernel.clock;
   }
 
-  /** Unix ms at which it was up. */
+  /** Unix ms at which it was up, or what it stands for began anew. */
   get startedAtMs(): number | null {
     return this.#startedAtMs;
+  }
+
+  beganAnew(): void {
+    if (this.#startedAtMs !== null) this.#startedAtMs = this.clock.nowMs();
   }
 
   /** How long it has been up, the time that its end took not counted; 0 when it never was. */

@@ -1,6 +1,11 @@
-/** Owns the doctor's look at a controller and its nodes, over the connection any command uses. */
-import { request as httpRequest } from "node:http";
+/**
+ * Owns the doctor's look at a controller and its nodes, over the connection any command uses, and over
+ * HTTP what needs no token: its clock, and what it misses for its work.
+ */
+import { once } from "node:events";
+import { request as httpRequest, type IncomingMessage } from "node:http";
 import { request as httpsRequest } from "node:https";
+import { z } from "zod";
 import { type Client, ConnectError, connect } from "../../client/index.ts";
 import { LemonError } from "../../protocol/errors.ts";
 import { LEMON_VERSION } from "../../protocol/version.ts";
@@ -43,6 +48,7 @@ export async function* checkController(
   }
   try {
     yield await checkVersion(client, target);
+    yield* await checkReadiness(target);
     yield* checkNodes(client);
   } catch (error) {
     if (!(error instanceof LemonError)) throw error;
@@ -76,7 +82,8 @@ async function checkVersion(client: Client, target: Target): Promise<Finding> {
 /** Credentials of the link live by the clock: from here on it is worth a word, from there it breaks. */
 const SKEW_WARN_MS = 5_000;
 const SKEW_FAIL_MS = 300_000;
-const HEALTHZ_MS = 5_000;
+const HTTP_MS = 5_000;
+const LONGEST_ANSWER = 65_536;
 
 /** Compares the wall clocks by the `Date` of an answer (RFC 9110 6.6.1), which is good to a second. */
 async function checkClock(target: Target): Promise<Finding> {
@@ -95,23 +102,80 @@ async function checkClock(target: Target): Promise<Finding> {
     : ok(name, "agrees with the controller's");
 }
 
-function dateOf({ url, ...trust }: Target): Promise<number | null> {
-  const { promise, resolve } = Promise.withResolvers<number | null>();
-  const address = url.replace(/^ws/, "http").replace(/\/ws$/, "/healthz");
-  const timeout = HEALTHZ_MS;
+async function dateOf(target: Target): Promise<number | null> {
+  const { date } = (await get(target, "/healthz")) ?? {};
+  const ms = Date.parse(date ?? "");
+  return Number.isNaN(ms) ? null : ms;
+}
+
+interface Answer {
+  readonly date: string | undefined;
+  readonly body: string;
+}
+
+/** What the controller answers to a read beside `/ws`, whatever its status; null when it does not. */
+async function get({ url, ...trust }: Target, path: string): Promise<Answer | null> {
+  const address = url.replace(/^ws/, "http").replace(/\/ws$/, path);
+  const signal = AbortSignal.timeout(HTTP_MS);
   const request = address.startsWith("https:")
-    ? httpsRequest(address, { timeout, agent: trustingAgent(trustOf(trust)) })
-    : httpRequest(address, { timeout });
-  request.once("response", (response) => {
-    response.resume();
-    const ms = Date.parse(response.headers.date ?? "");
-    resolve(Number.isNaN(ms) ? null : ms);
+    ? httpsRequest(address, { signal, agent: trustingAgent(trustOf(trust)) })
+    : httpRequest(address, { signal });
+  try {
+    request.end();
+    const [response]: IncomingMessage[] = await once(request, "response");
+    if (response === undefined) return null;
+    response.setEncoding("utf8");
+    let body = "";
+    for await (const text of response) {
+      body += text;
+      if (body.length > LONGEST_ANSWER) return null;
+    }
+    return { date: response.headers.date, body };
+  } catch {
+    return null;
+  } finally {
+    request.destroy();
+  }
+}
+
+const unready = z.object({
+  error: z.object({ details: z.object({ missing: z.array(z.string()) }) }),
+});
+
+/** What each part that a controller can miss means (docs/sre.md, `/readyz`). */
+const MISSING: Readonly<Record<string, (name: string) => Finding>> = {
+  hub: (name) =>
+    fail(
+      name,
+      "it can not reach its hub, so it can ask no node",
+      "a nats-server of its own is started again within seconds: if this stays, see the controller's log for `nats-server` and the disk under its state folder; with --nats, look after that system and the way to it",
+    ),
+  documents: (name) =>
+    fail(
+      name,
+      "its store of nodes does not answer",
+      "see the controller's log, and the disk of its hub",
+    ),
+  stopping: (name) => warn(name, "it is ending", "wait for its end, then start it again"),
+};
+
+/** Nothing when it is ready, or too old to say. */
+async function checkReadiness(target: Target): Promise<readonly Finding[]> {
+  const answer = await get(target, "/readyz");
+  if (answer === null) return [];
+  const { data } = unready.safeParse(parsed(answer.body));
+  return (data?.error.details.missing ?? []).map((part) => {
+    const name = `controller's ${part}`;
+    return MISSING[part]?.(name) ?? fail(name, "it misses this", "see the controller's log");
   });
-  request.once("timeout", () => request.destroy());
-  request.once("error", () => resolve(null));
-  request.once("close", () => resolve(null));
-  request.end();
-  return promise.finally(() => request.destroy());
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return null;
+  }
 }
 
 async function* checkNodes(client: Client): AsyncGenerator<Finding> {
@@ -136,6 +200,12 @@ async function checkNode(client: Client, nodeId: string): Promise<Finding> {
   const name = `node ${node.name}`;
   if (revoked === true)
     return warn(name, "revoked", "join it again with an operator token and --repair, or remove it");
+  if (node.status === "unknown")
+    return warn(
+      name,
+      "unknown: the controller can not ask it, which says nothing about the node",
+      "mend what the controller misses; just after its start, ask again in a moment",
+    );
   if (node.status !== "online")
     return warn(name, node.status, "start its worker with `lemon node join`, or look at its log");
   if (receiptStore !== null && receiptStore !== "ready")

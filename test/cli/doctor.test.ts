@@ -341,6 +341,31 @@ describe("lemon doctor", () => {
     });
   }
 
+  it("fails a controller that can not reach its hub, and blames no node for that", async () => {
+    peer.missing = ["hub", "documents"];
+    peer.on("node.describe", () => nodeDescription({ status: "unknown" }));
+    const { exitCode, find } = await examine();
+    expect(exitCode).to.equal(1);
+    expect(find("controller")).to.include({ level: "ok" });
+    expect(find("controller's hub")?.finding).to.include("can not reach its hub");
+    expect(find("controller's hub")?.mend).to.include("nats-server");
+    expect(find("controller's documents")).to.include({ level: "fail" });
+    expect(find("node worker-1")).to.include({ level: "warn" });
+    expect(find("node worker-1")?.finding).to.include("says nothing about the node");
+    expect(find("node worker-1")?.mend).not.to.include("node join");
+  });
+
+  it("warns of a controller that is ending, and fails one that misses what this version does not know", async () => {
+    peer.missing = ["stopping"];
+    const ending = await examine();
+    expect(ending.exitCode).to.equal(0);
+    expect(ending.find("controller's stopping")).to.include({ level: "warn" });
+    peer.missing = ["moon"];
+    const strange = await examine();
+    expect(strange.exitCode).to.equal(1);
+    expect(strange.find("controller's moon")).to.include({ level: "fail" });
+  });
+
   it("says of a damaged store what mends it: another id, which a local node gets by its removal", async () => {
     const mendOf = async (local: boolean) => {
       peer.on("node.describe", () =>

@@ -97,6 +97,9 @@ describe("the snapshot of a tree", () => {
     const startedAtMs = system.clock.nowMs();
     await system.clock.advance(10_000);
     expect(find("/test/a")).to.include({ state: "running", startedAtMs, lastCrash: null });
+    context?.beganAnew();
+    const anewAtMs = startedAtMs + 10_000;
+    expect(find("/test/a")).to.include({ startedAtMs: anewAtMs, restartsInWindow: 0 });
     context?.crash(new TypeError("a secret"));
     expect(find("/test/a")).to.include({ state: "stopping", restartsInWindow: 0 });
     stopping.resolve();

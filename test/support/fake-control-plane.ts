@@ -111,6 +111,9 @@ export class FakeControlPlane {
   readonly #waiting: { readonly met: () => boolean; readonly resolve: () => void }[] = [];
   #handshake: Handshake | null = null;
 
+  /** What `/readyz` names. */
+  missing: readonly string[] = [];
+
   static async start(options: FakeOptions = {}): Promise<FakeControlPlane> {
     const fake = new FakeControlPlane(options);
     await new Promise<void>((resolve) =>
@@ -122,7 +125,12 @@ export class FakeControlPlane {
   private constructor(options: FakeOptions) {
     this.#options = options;
     const answer: Parameters<typeof createHttpServer>[1] = (request, response) => {
-      const known = request.url === "/healthz";
+      if (request.url === "/readyz" && this.missing.length > 0) {
+        response.writeHead(503, { "content-type": "application/json" });
+        response.end(JSON.stringify({ error: { details: { missing: this.missing } } }));
+        return;
+      }
+      const known = request.url === "/healthz" || request.url === "/readyz";
       response.writeHead(known ? 200 : 404, { "content-type": "application/json" });
       response.end(JSON.stringify(known ? { ok: true } : { error: { code: "NOT_FOUND" } }));
     };

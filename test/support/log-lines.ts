@@ -22,3 +22,19 @@ export function logLines(level = "trace"): LogLines {
   );
   return { log, lines, text: () => written.join("") };
 }
+
+/** Names that an object in JSON has more than once, at its top: readers keep one of them, and few say which. */
+export function doubledNames(line: string): readonly string[] {
+  const seen = new Set<string>();
+  const doubled: string[] = [];
+  let depth = 0;
+  for (const [token, text, colon] of line.matchAll(/("(?:[^"\\]|\\.)*")(\s*:)?|[{}[\]]/g)) {
+    if (token === "{" || token === "[") depth += 1;
+    else if (token === "}" || token === "]") depth -= 1;
+    else if (depth === 1 && text !== undefined && colon !== undefined) {
+      if (seen.has(text)) doubled.push(text);
+      seen.add(text);
+    }
+  }
+  return doubled;
+}

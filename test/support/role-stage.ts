@@ -5,6 +5,7 @@
  * 1. Everything started here names the stage's folder in its command line, environment or directory, so
  *    that it is found in the process table whoever its parent became.
  * 2. When the stage closes nothing of that lives any more, whatever the test did.
+ * 3. A role whose log has a line with a name twice fails the test.
  */
 import { mkdirSync, readdirSync, readFileSync, readlinkSync } from "node:fs";
 import { join } from "node:path";
@@ -18,6 +19,7 @@ import {
   waitForEnd,
 } from "../../host/process-identity.ts";
 import { type Ended, LemonProcess } from "./lemon-process.ts";
+import { doubledNames } from "./log-lines.ts";
 import { type RoleEvent, RoleProcess } from "./role-process.ts";
 import { type TempFolder, tempFolder } from "./temp-folder.ts";
 
@@ -142,6 +144,10 @@ export class RoleStage implements AsyncDisposable {
       await Promise.all(left.map((identity) => waitForEnd(identity, 10_000)));
     }
     this.#folder[Symbol.dispose]();
+    for (const { log } of this.#roles) {
+      const unclear = log.split("\n").find((line) => doubledNames(line).length > 0);
+      if (unclear !== undefined) throw new Error(`a line of the log has a name twice: ${unclear}`);
+    }
   }
 }
 

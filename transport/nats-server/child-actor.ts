@@ -6,11 +6,13 @@
  * 2. A server that ends unasked ends the actor's life as a crash. An asked-for restart does not, so
  *    it does not count against the restart intensity.
  * 3. Every life has the ports of the first: who connects to the server knows no others.
+ * 4. A server that hangs is no better than one that crashed: it is killed, and then it is one.
  */
 
 import { LemonError } from "../../protocol/errors.ts";
 import type { ActorContext, ActorSpec, Behaviour } from "../../supervision/actor.ts";
 import type { ServerPorts } from "./config.ts";
+import { listenForBeats } from "./heartbeat.ts";
 import {
   type NatsServer,
   type NatsServerChild,
@@ -58,14 +60,30 @@ async function startLife(
   startServer: (host: NatsServerHost) => Promise<NatsServerChild>,
   context: ActorContext<NatsServerMessages>,
 ): Promise<Behaviour<NatsServerMessages>> {
+  let stopListening = (): void => {};
   let server = await start();
 
   async function start(): Promise<NatsServerChild> {
     const started = await startServer(context);
+    stopListening = listenForBeats(started.ports.client, context.clock, (silentMs) => {
+      context.log.error(
+        { serverPid: started.pid, silentMs },
+        "nats-server does not answer any more; killing it",
+      );
+      started.kill();
+      context.crash(new LemonError("nats_server_silent"));
+    });
     void started.exited.then((exit) => {
-      if (!exit.ordered) context.crash(new LemonError("nats_server_failed"));
+      if (exit.ordered) return;
+      stopListening();
+      context.crash(new LemonError("nats_server_failed"));
     });
     return started;
+  }
+
+  async function stop(): Promise<void> {
+    stopListening();
+    await server.stop();
   }
 
   return {
@@ -73,20 +91,21 @@ async function startLife(
       current: () => describe(server),
       async restart({ serverId }) {
         if (server.serverId !== serverId) return describe(server);
-        await server.stop();
+        await stop();
         try {
           server = await start();
+          context.beganAnew();
         } catch (failure) {
           context.crash(failure);
           throw failure;
         }
         // This life may have been abandoned meanwhile: nobody else would stop the new server.
-        if (context.signal.aborted) await server.stop();
+        if (context.signal.aborted) await stop();
         return describe(server);
       },
       reload: () => server.reload(),
     },
-    stop: () => server.stop(),
+    stop,
   };
 }
 

@@ -104,11 +104,15 @@ function isPortsFile(directory: string, name: string, pid: number): boolean {
 }
 
 /** Reads the INFO line that a server sends to whoever connects, before any authentication. */
-export function readServerInfo(port: number, clock: Clock): Promise<ServerInfo> {
+export function readServerInfo(
+  port: number,
+  clock: Clock,
+  timeoutMs = INFO_TIMEOUT_MS,
+): Promise<ServerInfo> {
   const { promise, resolve, reject } = Promise.withResolvers<ServerInfo>();
   const socket = connect({ host: "127.0.0.1", port });
   const fail = (cause?: unknown): void => reject(new LemonError("nats_server_failed", { cause }));
-  const cancelTimeout = clock.after(INFO_TIMEOUT_MS, () => fail());
+  const cancelTimeout = clock.after(timeoutMs, () => fail());
   let received = "";
   socket.setEncoding("utf8");
   socket.on("data", (text: string) => {

@@ -52,6 +52,8 @@ export interface NatsServerChild extends NatsServer {
   readonly exited: Promise<NatsServerExit>;
   /** Writes the configuration anew and has it read (SIGHUP). Whether it took is seen at the server alone. */
   reload(): Promise<void>;
+  /** SIGKILL, for one that can not be asked any more. Its end is told as unasked. */
+  kill(): void;
   /** SIGTERM, then SIGKILL. Resolves when it has ended. Idempotent. */
   stop(): Promise<void>;
 }
@@ -149,7 +151,7 @@ async function launch(
     const info = await becomeReady(gate, places, host);
     refuseOld(info.version);
     host.log.info(
-      { pid: gate.identity.pid, version: info.version, ms: elapsed(host.clock, startedAtMs) },
+      { serverPid: gate.identity.pid, version: info.version, ms: elapsed(host.clock, startedAtMs) },
       "nats-server is ready",
     );
     return new Child(gate, info, lock, places.ports, host, writeConfig);
@@ -243,6 +245,7 @@ class Child implements NatsServerChild {
   readonly #clock: Clock;
   readonly #writeConfig: () => Promise<void>;
   #ordered = false;
+  #killed = false;
 
   constructor(
     gate: Gate,
@@ -264,7 +267,10 @@ class Child implements NatsServerChild {
       const settle = (code: number | null, signal: NodeJS.Signals | null): void => {
         lock.release();
         const exit: NatsServerExit = { ordered: this.#ordered, code, signal };
-        host.log[exit.ordered ? "info" : "error"]({ pid: this.pid, ...exit }, "nats-server ended");
+        host.log[exit.ordered ? "info" : "error"](
+          { serverPid: this.pid, ...exit },
+          "nats-server ended",
+        );
         resolve(exit);
       };
       const { exitCode, signalCode } = this.#process;
@@ -278,9 +284,15 @@ class Child implements NatsServerChild {
     this.#process.kill("SIGHUP");
   }
 
+  // Until its exit is seen here the pid is our unreaped child's: its identity needs no other proof.
+
+  kill(): void {
+    this.#killed = true;
+    this.#process.kill("SIGKILL");
+  }
+
   async stop(): Promise<void> {
-    this.#ordered = true;
-    // Until its exit is seen here the pid is our unreaped child's: its identity needs no other proof.
+    this.#ordered = !this.#killed;
     this.#process.kill("SIGTERM");
     const cancelKill = this.#clock.after(STOP_MS, () => this.#process.kill("SIGKILL"));
     await this.exited;

@@ -75,7 +75,7 @@ export async function claimStore(
 
 async function stopLeftover(server: ProcessIdentity, log: Logger): Promise<void> {
   if (!signalProcess(server, "SIGTERM")) return;
-  log.warn({ pid: server.pid }, "stopping a nats-server that outlived its owner");
+  log.warn({ serverPid: server.pid }, "stopping a nats-server that outlived its owner");
   if (await waitForEnd(server, LEFTOVER_STOP_MS)) return;
   signalProcess(server, "SIGKILL");
   await waitForEnd(server, LEFTOVER_STOP_MS);

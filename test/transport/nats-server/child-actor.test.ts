@@ -5,7 +5,7 @@ import { connect } from "@nats-io/transport-node";
 import { expect } from "chai";
 import pino from "pino";
 import { systemClock } from "../../../host/clock.ts";
-import type { ActorRef, ActorSystem } from "../../../supervision/actor.ts";
+import type { ActorRef, ActorSystem, Death } from "../../../supervision/actor.ts";
 import { createActorSystem } from "../../../supervision/system.ts";
 import {
   type NatsServerMessages,
@@ -13,6 +13,7 @@ import {
   type OwnServer,
 } from "../../../transport/nats-server/child-actor.ts";
 import { quote, type ServerPorts } from "../../../transport/nats-server/config.ts";
+import { BEAT_MS } from "../../../transport/nats-server/heartbeat.ts";
 import { readServerInfo } from "../../../transport/nats-server/ready.ts";
 import type { NatsServer, NatsServerSpec } from "../../../transport/nats-server/server.ts";
 import { natsServerBinary } from "../../support/nats.ts";
@@ -31,12 +32,15 @@ describe("the nats-server actor", () => {
   let beforeStart: (ports: ServerPorts) => void;
   /** Called whenever something waits. */
   let onWait: (delayMs: number) => void;
+  /** How long a beat is. */
+  let beatMs: number;
 
   beforeEach(async () => {
     folder = tempFolder();
     broken = false;
     beforeStart = () => undefined;
     onWait = () => undefined;
+    beatMs = BEAT_MS;
     users = "{ user: a, password: a }";
     spec = {
       binary: await natsServerBinary(),
@@ -59,7 +63,7 @@ describe("the nats-server actor", () => {
         ...systemClock,
         after(delayMs, fire) {
           onWait(delayMs);
-          return systemClock.after(delayMs, fire);
+          return systemClock.after(delayMs === BEAT_MS ? beatMs : delayMs, fire);
         },
       },
       random: Math.random,
@@ -89,16 +93,20 @@ describe("the nats-server actor", () => {
     );
   }
 
+  function startedAtMs(): number {
+    return system.snapshot().children[0]?.children[0]?.startedAtMs ?? -1;
+  }
+
   function restarts(): number {
     return system.snapshot().children[0]?.children[0]?.restartsInWindow ?? -1;
   }
 
-  /** Kills the server at the address, whose pid nobody but its record tells. */
-  function kill(): void {
+  /** Signals the server, whose pid nobody but its record tells. */
+  function kill(signal: "SIGKILL" | "SIGSTOP" = "SIGKILL"): void {
     const record: { server: { pid: number } } = JSON.parse(
       readFileSync(join(spec.directory, "server.json"), "utf8"),
     );
-    process.kill(record.server.pid, "SIGKILL");
+    process.kill(record.server.pid, signal);
   }
 
   it("tells of the server that runs", async () => {
@@ -117,6 +125,20 @@ describe("the nats-server actor", () => {
     expect(after.clientUrl).to.equal(before.clientUrl);
     expect(after.serverId).not.to.equal(before.serverId);
     expect(restarts()).to.equal(1);
+  });
+
+  it("kills a server that hangs, says so, and is started again with a new one", async () => {
+    beatMs = 300;
+    const actor = await start();
+    const before = await actor.ask("current", null, ASK);
+    const death = new Promise<Death>((resolve) => actor.watch(resolve));
+    kill("SIGSTOP");
+    expect(await death).to.include({ reason: "crash", code: "nats_server_silent" });
+    const after = await nextServer(actor);
+    expect(after.clientUrl).to.equal(before.clientUrl);
+    expect(after.serverId).not.to.equal(before.serverId);
+    expect(restarts()).to.equal(1);
+    expect(system.snapshot().children[0]?.children[0]?.lastCrash).to.equal("nats_server_silent");
   });
 
   it("has the ports of its first life ever after, since others know no other: it waits for one that was taken", async () => {
@@ -142,10 +164,13 @@ describe("the nats-server actor", () => {
   it("restarts its server when asked, without counting that as a crash", async () => {
     const actor = await start();
     const before = await actor.ask("current", null, ASK);
+    const startedBeforeMs = startedAtMs();
     const after = await actor.ask("restart", { serverId: before.serverId }, ASK);
     expect(after.serverId).not.to.equal(before.serverId);
     expect(await idAt(after)).to.equal(after.serverId);
     expect(restarts()).to.equal(0);
+    // What the tree shows is the server's age.
+    expect(startedAtMs()).to.be.above(startedBeforeMs);
   });
 
   it("restarts once for several who saw the same server fail", async () => {
