@@ -54,8 +54,8 @@ const LIMITS: WsLimits = {
 const READ_BEYOND_PAYLOAD = 2;
 /** Small enough to bound what a frame sent a few bytes at a time costs beside its bytes. */
 const MAX_CHUNKS = 32_768;
-/** A request of `maxPayload` in parts of 2 KiB; each costs 126 bytes beside its own, and many come in one read. */
-const MAX_FRAGMENTS = 2_048;
+/** A request of `maxPayload` in parts of 256 bytes, which is less than any client's. */
+const MAX_FRAGMENTS = 16_384;
 
 export interface WsGateway {
   readonly upgrade: UpgradeHandler;

@@ -62,6 +62,7 @@ export class StrangerMeter {
   #bytes = 0;
   #stop: () => void = () => {};
   #onExcess: () => void = () => {};
+  #isCut = false;
 
   constructor(strangers: Strangers) {
     this.#strangers = strangers;
@@ -79,6 +80,9 @@ export class StrangerMeter {
       const bytes = chunk.length + frames * FRAME_COST_BYTES + CHUNK_COST_BYTES;
       this.#bytes += bytes;
       this.#strangers.take(this, bytes);
+      // Whoever reads frames gets this chunk all the same, and makes of it what was too much; in zeros it
+      // finds an unmasked frame, and stops.
+      if (this.#isCut) chunk.fill(0);
     };
     // Before the listener that reads frames, so that a frame's last bytes are counted before it is whole.
     socket.prependListener("data", count);
@@ -98,6 +102,7 @@ export class StrangerMeter {
 
   /** For the one who holds most. */
   cut(): void {
+    this.#isCut = true;
     this.#onExcess();
     this.end();
   }

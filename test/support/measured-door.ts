@@ -6,11 +6,11 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { fileURLToPath } from "node:url";
 import type { TestGatewayOptions } from "./gateway.ts";
-import { WsClient } from "./ws-client.ts";
+import { operator, WsClient } from "./ws-client.ts";
 
 const PROCESS = fileURLToPath(new URL("./measured-door-process.ts", import.meta.url));
 
-type Settings = Pick<TestGatewayOptions, "wsLimits" | "httpLimits" | "times">;
+type Settings = Pick<TestGatewayOptions, "wsLimits" | "httpLimits" | "times" | "certificate">;
 
 interface Measure {
   /** The most that was ever resident. */
@@ -25,12 +25,15 @@ export class MeasuredDoor implements AsyncDisposable {
   readonly port: number;
   readonly url: string;
   readonly #child: ChildProcess;
+  /** What a client has to trust; null without TLS. */
+  readonly #ca: string | null;
   #restBytes = 0;
 
-  private constructor(child: ChildProcess, port: number) {
+  private constructor(child: ChildProcess, port: number, ca: string | null) {
     this.#child = child;
+    this.#ca = ca;
     this.port = port;
-    this.url = `ws://127.0.0.1:${port}/ws`;
+    this.url = `${ca === null ? "ws" : "wss"}://127.0.0.1:${port}/ws`;
   }
 
   /** Open, and warm: it has served somebody. */
@@ -40,10 +43,8 @@ export class MeasuredDoor implements AsyncDisposable {
       stdio: ["ignore", "inherit", "inherit", "ipc"],
     });
     const [{ port }] = await once(child, "message");
-    const door = new MeasuredDoor(child, port);
-    const client = await WsClient.connect(door.url);
-    await client.call("health");
-    await client.close();
+    const door = new MeasuredDoor(child, port, settings.certificate?.chain ?? null);
+    await door.serves();
     door.#restBytes = (await door.measure()).residentBytes;
     return door;
   }
@@ -61,7 +62,8 @@ export class MeasuredDoor implements AsyncDisposable {
 
   /** Whether somebody honest is served. */
   async serves(): Promise<boolean> {
-    const client = await WsClient.connect(this.url);
+    const client = await WsClient.open(this.url, this.#ca === null ? {} : { ca: this.#ca });
+    await client.call("connect", operator());
     const answer = await client.call("health");
     await client.close();
     return answer.ok === true;

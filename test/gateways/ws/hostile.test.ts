@@ -6,9 +6,12 @@
  */
 import { execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
+import { createServer } from "node:net";
+import { connect as connectTls } from "node:tls";
 import { fileURLToPath } from "node:url";
 import { assert } from "chai";
 import { MeasuredDoor } from "../../support/measured-door.ts";
+import { TEST_TLS } from "../../support/tls-fixture.ts";
 import { OPCODE, operator, RawClient, upgradeRequest, wsFrame } from "../../support/ws-client.ts";
 
 const CROWD = fileURLToPath(new URL("../../support/crowd-process.ts", import.meta.url));
@@ -41,31 +44,32 @@ async function untilAlone(door: MeasuredDoor): Promise<void> {
 }
 
 describe("memory, when clients are hostile", () => {
-  it("stays bounded when 300 strangers begin messages of 16,000 fragments that never end", async () => {
+  it("stays bounded when 600 strangers begin messages of 16,000 fragments that never end", async () => {
     await using door = await MeasuredDoor.open();
     const part = wsFrame(OPCODE.continuation, "x", false);
     const burst = Buffer.concat([
       wsFrame(OPCODE.text, "x", false),
       ...Array<Buffer>(16_000).fill(part),
     ]);
-    const raws = await strangers(door, 300);
+    const raws = await strangers(door, 600);
     for (const raw of raws) raw.socket.write(burst);
     assert.isTrue(await door.serves());
-    // Without a count of fragments: 590 MiB.
+    // Without a count of fragments: 1,180 MiB.
     assert.isBelow(await door.grownBytes(), 256 * MIB);
     leave(raws);
   });
 
-  it("stays bounded when 600 strangers begin as many fragments as a message may have", async () => {
+  it("stays bounded when 2,500 strangers begin messages of 2,000 fragments that never end", async () => {
     await using door = await MeasuredDoor.open();
     const part = wsFrame(OPCODE.continuation, "x", false);
     const burst = Buffer.concat([
       wsFrame(OPCODE.text, "x", false),
-      ...Array<Buffer>(2_040).fill(part),
+      ...Array<Buffer>(2_000).fill(part),
     ]);
-    const raws = await strangers(door, 600);
+    const raws = await strangers(door, 2_500);
     for (const raw of raws) raw.socket.write(burst);
     assert.isTrue(await door.serves());
+    // All of it would be 600 MiB.
     assert.isBelow(await door.grownBytes(), 320 * MIB);
     leave(raws);
   });
@@ -93,7 +97,7 @@ describe("memory, when clients are hostile", () => {
       else raw.socket.write(Buffer.concat(Array<Buffer>(200_000).fill(small)));
     }
     assert.isTrue(await door.serves());
-    assert.isBelow(await door.grownBytes(), 160 * MIB);
+    assert.isBelow(await door.grownBytes(), 256 * MIB);
     leave(raws);
   });
 
@@ -136,6 +140,29 @@ describe("memory, when clients are hostile", () => {
     await Promise.all(raws.map((raw) => raw.ended));
     await untilAlone(door);
     assert.isBelow(await door.grownBytes(), 96 * MIB);
+    leave(raws);
+  });
+
+  it("stays bounded, and is free again, when 2,000 begin a TLS handshake and go no further", async () => {
+    const { cert, key } = TEST_TLS;
+    await using door = await MeasuredDoor.open({
+      certificate: { chain: cert, key, leaf: cert, expiresAtMs: Number.MAX_SAFE_INTEGER },
+      httpLimits: { tlsHandshakeMs: 1_000, headMs: 1_000, requestMs: 1_000, checkMs: 50 },
+    });
+    const hello = await clientHello();
+    const raws = await Promise.all(
+      Array.from({ length: 2_000 }, async (_, at) => {
+        const raw = await RawClient.open(door.port);
+        // Half of them say nothing; to the others the server has answered with all its certificates.
+        if (at % 2 === 0) raw.socket.write(hello);
+        return raw;
+      }),
+    );
+    assert.isTrue(await door.serves());
+    await Promise.all(raws.map((raw) => raw.ended));
+    assert.isAbove(raws.filter((raw) => raw.received !== "").length, 900);
+    assert.isTrue(await door.serves());
+    assert.isBelow(await door.grownBytes(), 256 * MIB);
     leave(raws);
   });
 
@@ -192,6 +219,21 @@ describe("memory, when clients are hostile", () => {
     assert.isTrue(await door.serves());
   });
 });
+
+/** What a TLS client says first. */
+async function clientHello(): Promise<Buffer> {
+  const listener = createServer().listen(0, "127.0.0.1");
+  await once(listener, "listening");
+  const address = listener.address();
+  const port = typeof address === "object" ? (address?.port ?? 0) : 0;
+  const client = connectTls({ port, host: "127.0.0.1" }).on("error", () => {});
+  const [socket] = await once(listener, "connection");
+  const [hello] = await once(socket, "data");
+  client.destroy();
+  socket.destroy();
+  listener.close();
+  return hello;
+}
 
 /** How many descriptors a process of ours can have: Node takes the hard limit. */
 function descriptorLimit(): number {
