@@ -131,6 +131,48 @@ export const ERRORS = {
   permission_denied: row("FORBIDDEN", false, "The operating system refused access"),
   not_found: row("NOT_FOUND", false, "Not found"),
   not_directory: row("INVALID_REQUEST", false, "Not a directory"),
+  is_directory: row("INVALID_REQUEST", false, "It is a directory"),
+  not_regular: row("INVALID_REQUEST", false, "It is not a regular file"),
+  directory_not_empty: row("INVALID_REQUEST", false, "The directory is not empty"),
+  cross_device: row(
+    "INVALID_REQUEST",
+    false,
+    "Source and destination lie on different file systems",
+  ),
+  already_exists: row("CONFLICT", false, "The destination already exists"),
+  stale_preview: row(
+    "CONFLICT",
+    false,
+    "It is not what was previewed any more; preview it again, and have that confirmed",
+  ),
+  invalid_confirmation: row(
+    "CONFLICT",
+    false,
+    "The confirmation is not the path as it was previewed; nothing was deleted",
+  ),
+  invalid_confirmation_token: row(
+    "CONFLICT",
+    false,
+    "The confirmation token is none that stands; preview it again",
+  ),
+  atomic_move_unavailable: row(
+    "UNAVAILABLE",
+    false,
+    "The file system can not move without replacing; nothing was moved",
+  ),
+  filesystem_busy: row("UNAVAILABLE", true, "The file service has no room now; nothing was done"),
+  preview_too_large: row(
+    "UNAVAILABLE",
+    false,
+    "The tree is too large to delete in one go; delete parts of it first",
+  ),
+  read_only_filesystem: row("UNAVAILABLE", false, "The file system is read-only"),
+  filesystem_outcome_unknown: row(
+    "UNAVAILABLE",
+    false,
+    "The outcome is unknown; read what is there before anything else",
+    "unknown",
+  ),
 
   // --- processes --------------------------------------------------------------------------------------
   executable_not_found: row(

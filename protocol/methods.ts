@@ -19,6 +19,16 @@ import {
   eventsUnsubscribe,
   systemPresence,
 } from "./methods/events.ts";
+import {
+  nodeFsDelete,
+  nodeFsDeletePreview,
+  nodeFsList,
+  nodeFsMkdir,
+  nodeFsMove,
+  nodeFsRead,
+  nodeFsStat,
+  nodeFsWrite,
+} from "./methods/files.ts";
 import { introspectionSnapshot, logsTail } from "./methods/insight.ts";
 import { nodeEvent, nodeInvoke, nodeInvokeResult } from "./methods/invoke.ts";
 import {
@@ -50,6 +60,14 @@ const DECLARED = [
   logsTail,
   nodeDescribe,
   nodeEvent,
+  nodeFsDelete,
+  nodeFsDeletePreview,
+  nodeFsList,
+  nodeFsMkdir,
+  nodeFsMove,
+  nodeFsRead,
+  nodeFsStat,
+  nodeFsWrite,
   nodeHostInfo,
   nodeInvoke,
   nodeInvokeResult,

@@ -4,13 +4,12 @@
  */
 import { z } from "zod";
 import { processId } from "./ids.ts";
-import { classified } from "./params.ts";
+import { nativePath } from "./native-path.ts";
 
 export const PROCESS_BOUNDS = {
   argvEntries: 128,
   /** Each argument, and all together, in UTF-8 bytes without terminators. */
   argvBytes: 131_072,
-  cwdBytes: 4_096,
   stdinBytes: 1_048_576,
   timeoutMs: { min: 1_000, max: 1_800_000 },
   /** Captured stdout and stderr together. */
@@ -31,21 +30,6 @@ const argument = z
   .refine((text) => text.isWellFormed(), "must be UTF-8 text")
   .refine((text) => !text.includes("\0"), "must not contain NUL")
   .refine((text) => utf8Bytes(text) <= PROCESS_BOUNDS.argvBytes, "must be at most 131072 bytes");
-
-/** A path as a caller may write it: bounded, without `..`; whether it may be used is the destination's to say. */
-const nativePath = z
-  .string()
-  .refine((path) => path !== "", classified("invalid_path", "must not be empty"))
-  .refine((path) => path.isWellFormed(), classified("invalid_path", "must be UTF-8 text"))
-  .refine((path) => !path.includes("\0"), classified("invalid_path", "must not contain NUL"))
-  .refine(
-    (path) => utf8Bytes(path) <= PROCESS_BOUNDS.cwdBytes,
-    classified("invalid_path", "must be at most 4096 bytes"),
-  )
-  .refine(
-    (path) => !path.split("/").includes(".."),
-    classified("invalid_path", "must not contain .. components"),
-  );
 
 const argv = z
   .array(argument)
