@@ -99,8 +99,6 @@ export const fileRequests = {
     confirmationToken: fileFields.confirmationToken,
   }),
 } as const;
-export type FileMethod = keyof typeof fileRequests;
-export type FileRequest<M extends FileMethod> = z.infer<(typeof fileRequests)[M]>;
 
 const size = z.int().nonnegative();
 const path = z.string().describe("Absolute and canonical on the node; may be used in later calls.");
@@ -115,7 +113,7 @@ const statFields = {
   writable: flag.describe("Whether the node's account may write it now."),
 };
 
-export const fileStat = z.object(statFields);
+const fileStat = z.object(statFields);
 
 const listedEntry = z.union([
   z.object({ name: z.string(), ...statFields }),
@@ -165,4 +163,3 @@ export const fileAnswers = {
   }),
   delete: z.object({ path }),
 } as const;
-export type FileAnswer<M extends FileMethod> = z.infer<(typeof fileAnswers)[M]>;

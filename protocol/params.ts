@@ -23,7 +23,8 @@ export function paramsReader<Params extends Fields>(
   spec: Pick<MethodSpec<Params>, "params" | "unknownParams">,
 ): ParamsReader<Params> {
   const known: ReadonlyMap<string, z.core.$ZodType> = new Map(Object.entries(spec.params.shape));
-  const required = [...known.keys()].filter((field) => known.get(field)?._zod.optin !== "optional");
+  // Optional, or with a default.
+  const required = [...known.keys()].filter((field) => known.get(field)?._zod.optin === undefined);
 
   return (raw) => {
     const given = paramsMap(raw);

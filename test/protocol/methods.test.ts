@@ -10,7 +10,7 @@ describe("a declared method", () => {
       expect(read?.effect).to.equal("read");
       expect(Object.keys(params.shape)).to.include.members(settledBy.params);
       const needed = Object.entries(read?.params.shape ?? {}).filter(
-        ([, field]) => field._zod.optin !== "optional",
+        ([, field]) => field._zod.optin === undefined,
       );
       expect(needed.map(([field]) => field).sort()).to.deep.equal([...settledBy.params].sort());
     });
