@@ -54,6 +54,8 @@ export class Custodian {
   /** When a put was given up last with no other answered since, on the monotonic clock. */
   #silentSinceMs: number | null = null;
   #spaceLook: CancelTimer | null = null;
+  /** Said so last. */
+  #isFull = false;
   /** The life of the server that was last asked to be replaced. */
   #restarted: string | null = null;
 
@@ -109,6 +111,7 @@ export class Custodian {
     const { health, link } = this.#parts;
     switch (health.state) {
       case "serving":
+        this.#tellFull(false);
         this.#cancelRetry();
         this.#retryMs = FIRST_RETRY_MS;
         break;
@@ -123,14 +126,26 @@ export class Custodian {
         }
         break;
       case "unproven":
+        this.#tellFull(false);
         this.#attemptLater();
         break;
       case "full":
+        this.#tellFull(true);
         this.#lookForSpace();
         break;
       default:
         this.#cancelRetry();
     }
+  }
+
+  /** Once when the disk turns full, and once when it is over, however often it was verified meanwhile. */
+  #tellFull(full: boolean): void {
+    if (this.#isFull === full) return;
+    this.#isFull = full;
+    const { log } = this.#parts;
+    if (full)
+      log.error("the disk of the receipts is full; nothing is admitted until there is space");
+    else log.info("the disk of the receipts has space again");
   }
 
   #attemptLater(): void {

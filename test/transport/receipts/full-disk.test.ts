@@ -2,6 +2,7 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect } from "chai";
 import type { StoreState } from "../../../transport/receipts/receipt.ts";
+import { logLines } from "../../support/log-lines.ts";
 import { startNodeServer, type TestNodeServer } from "../../support/nats.ts";
 import { type Bench, bench, done, running, type WorkStore } from "../../support/receipts.ts";
 import { refusalOf } from "../../support/refusal.ts";
@@ -107,6 +108,22 @@ function onFullDisk(): void {
       expect((await store.admit(id, intent, running)).outcome).to.equal("existing");
     }
     expect((await store.admit("next", intent, running)).outcome).to.equal("admitted");
+  });
+
+  it("says once that it is full and once that it is over, however many it refuses", async () => {
+    await store.close();
+    const lines = logLines();
+    const other = await ground.open({ generation: 2, timeouts, restartServer, log: lines.log });
+    const told = () => lines.lines.map(({ msg }) => msg).filter((msg) => /disk/.test(String(msg)));
+    expect(told()).to.deep.equal([]);
+    disk.fill();
+    await admitUntilRefused(other, "run");
+    for (let n = 0; n < 5; n += 1) await refusalOf(() => other.admit(`more:${n}`, intent, running));
+    const full = "the disk of the receipts is full; nothing is admitted until there is space";
+    expect(told()).to.deep.equal([full]);
+    disk.free();
+    await reaches(other, "serving");
+    expect(told()).to.deep.equal([full, "the disk of the receipts has space again"]);
   });
 
   it("writes the end of work that came meanwhile once there is space", async () => {
