@@ -19,10 +19,12 @@ export interface ServedCertificate extends Disposable {
   follow(renewed: (certificate: ServerCertificate) => Promise<void>): void;
 }
 
+type Context = Pick<RoleContext, "clock" | "log" | "say">;
+
 /** Errors: `tls_unusable`. */
 export async function serveCertificate(
   files: CertificateFiles,
-  context: RoleContext,
+  context: Context,
 ): Promise<ServedCertificate> {
   const served = new Served(files, context);
   await served.load();
@@ -35,13 +37,13 @@ const WARN_MS = 14 * 24 * 60 * 60 * 1_000;
 
 class Served implements ServedCertificate {
   readonly #files: CertificateFiles;
-  readonly #context: RoleContext;
+  readonly #context: Context;
   #current: ServerCertificate | null = null;
   #unfollowed = false;
   #renewed: ((certificate: ServerCertificate) => Promise<void>) | null = null;
   #turn: Promise<void> = Promise.resolve();
 
-  constructor(files: CertificateFiles, context: RoleContext) {
+  constructor(files: CertificateFiles, context: Context) {
     this.#files = files;
     this.#context = context;
   }
@@ -69,7 +71,7 @@ class Served implements ServedCertificate {
 
   follow(renewed: (certificate: ServerCertificate) => Promise<void>): void {
     this.#renewed = renewed;
-    if (this.#unfollowed) this.#turn = this.#turn.then(() => renewed(this.current));
+    if (this.#unfollowed) this.#onSignal();
   }
 
   [Symbol.dispose](): void {
