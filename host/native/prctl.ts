@@ -1,4 +1,5 @@
 /** Owns prctl(2). */
+import { constants } from "node:os";
 import { checked, native } from "./library.ts";
 
 const prctl = native("int prctl(int option, ...)");
@@ -15,4 +16,10 @@ export function isSubreaper(): boolean {
 export function setSubreaper(adopts: boolean): void {
   const PR_SET_CHILD_SUBREAPER = 36;
   checked("prctl", prctl(PR_SET_CHILD_SUBREAPER, "ulong", adopts ? 1 : 0));
+}
+
+/** Has the kernel kill this process when the thread that started it ends (Linux only). */
+export function dieWithParent(): void {
+  const PR_SET_PDEATHSIG = 1;
+  checked("prctl", prctl(PR_SET_PDEATHSIG, "ulong", constants.signals.SIGKILL));
 }

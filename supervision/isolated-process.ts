@@ -1,0 +1,171 @@
+/**
+ * Owns a process of our own that does what must not hang or break the one it serves: a call of the
+ * operating system without end takes that process with it, and nobody else. Hosted as an actor, so that
+ * the supervisor starts it again.
+ *
+ * 1. One request is under way at a time. It ends with the answer, or with the process: past its deadline
+ *    (`deadline_exceeded`) the process is killed, and its unasked end settles it (`actor_ended`).
+ * 2. One life of the actor has at most one process; when the actor ends, that has ended, or was killed.
+ * 3. The process inherits neither descriptors nor environment, leads a session of its own (a terminal's
+ *    Ctrl-C is not for it), and ends with its parent, however that ends (`isolated-child.ts`).
+ */
+import { type ChildProcess, fork } from "node:child_process";
+import { getCompileCacheDir } from "node:module";
+import { fileURLToPath } from "node:url";
+import type { Clock } from "../host/clock.ts";
+import { identify, type ProcessIdentity, signalProcess } from "../host/process-identity.ts";
+import { LemonError } from "../protocol/errors.ts";
+import type { ActorContext, ActorSpec, Behaviour } from "./actor.ts";
+import { readAnswer } from "./isolated-messages.ts";
+
+export interface IsolatedProcessSpec {
+  readonly id: string;
+  readonly kind: string;
+  /** The module that the process runs: it calls `serveIsolated`. */
+  readonly entry: URL;
+  /** What its first request is: with its answer the process is ready. */
+  readonly opening: unknown;
+  /** How long the opening, and each request, may take, in ms. */
+  readonly deadlineMs: number;
+  /** Called in each life when its process is ready. */
+  readonly onReady: () => void;
+}
+
+export type IsolatedProtocol = {
+  /** Resolves with what the process answers: plain data, bytes as bytes. */
+  call: (request: unknown) => unknown;
+};
+
+/** V8 may keep three times this of young objects, in MiB: what is large here is bytes, outside its heap. */
+const FLAGS = ["--max-semi-space-size=1"];
+
+export function isolatedProcess(spec: IsolatedProcessSpec): ActorSpec<IsolatedProtocol> {
+  return {
+    id: spec.id,
+    kind: spec.kind,
+    restart: "permanent",
+    start: (context) => startLife(spec, context),
+  };
+}
+
+function startLife(
+  spec: IsolatedProcessSpec,
+  context: ActorContext<IsolatedProtocol>,
+): Behaviour<IsolatedProtocol> {
+  const process = new Isolated(spec.entry, context.clock);
+  const { deadlineMs } = spec;
+  // A slow start holds up the requests, and not whoever started the actor.
+  const opened = process.call(spec.opening, deadlineMs);
+  opened.then(spec.onReady, (failure: unknown) => context.crash(failure));
+  void process.over.then(() => context.crash(new LemonError("actor_ended")));
+  return {
+    handlers: {
+      call: async (request) => {
+        await opened.catch((cause: unknown) => {
+          throw new LemonError("actor_unavailable", { cause });
+        });
+        return await process.call(request, deadlineMs);
+      },
+    },
+    stop: () => process.kill(),
+  };
+}
+
+interface UnderWay {
+  readonly serial: number;
+  readonly resolve: (result: unknown) => void;
+  readonly reject: (failure: unknown) => void;
+  readonly cancelDeadline: () => void;
+}
+
+class Isolated {
+  /** It has ended, or was given up: one inside the system's own uninterruptible sleep outlives its SIGKILL. */
+  readonly over: Promise<void>;
+  readonly #over = Promise.withResolvers<void>();
+  readonly #ended: Promise<void>;
+  readonly #child: ChildProcess;
+  readonly #identity: ProcessIdentity | null;
+  readonly #clock: Clock;
+  #underWay: UnderWay | null = null;
+  #serial = 0;
+
+  constructor(entry: URL, clock: Clock) {
+    this.#clock = clock;
+    this.over = this.#over.promise;
+    this.#child = fork(fileURLToPath(entry), [], {
+      execArgv: FLAGS,
+      env: environment(),
+      cwd: "/",
+      detached: true,
+      serialization: "advanced",
+      stdio: ["ignore", "ignore", "ignore", "ipc"],
+    });
+    const { pid } = this.#child;
+    this.#identity = pid === undefined ? null : identify(pid);
+    this.#child.on("message", (message: unknown) => this.#answered(message));
+    this.#ended = new Promise((resolve) => {
+      // The first when it could not be started, or not be written to; what follows is its end.
+      this.#child.on("error", () => {
+        if (pid === undefined) resolve();
+      });
+      this.#child.once("exit", () => resolve());
+    });
+    void this.#ended.then(() => this.#giveUp(new LemonError("actor_ended")));
+  }
+
+  call(request: unknown, deadlineMs: number): Promise<unknown> {
+    if (this.#underWay !== null) throw new LemonError("unavailable");
+    const { promise, resolve, reject } = Promise.withResolvers<unknown>();
+    this.#serial += 1;
+    const serial = this.#serial;
+    const cancelDeadline = this.#clock.after(deadlineMs, () =>
+      this.#giveUp(new LemonError("deadline_exceeded")),
+    );
+    this.#underWay = { serial, resolve, reject, cancelDeadline };
+    if (this.#child.connected) {
+      this.#child.send({ serial, request }, (failure) => {
+        if (failure !== null) this.#giveUp(new LemonError("actor_ended"));
+      });
+    } else {
+      this.#giveUp(new LemonError("actor_ended"));
+    }
+    return promise;
+  }
+
+  async kill(): Promise<void> {
+    this.#giveUp(new LemonError("actor_ended"));
+    await this.#ended;
+  }
+
+  #answered(message: unknown): void {
+    const answer = readAnswer(message);
+    if (answer === null || answer.serial !== this.#underWay?.serial) {
+      this.#giveUp(new LemonError("actor_ended"));
+      return;
+    }
+    const call = this.#take();
+    if (answer.failure === null) call?.resolve(answer.result);
+    else call?.reject(answer.failure);
+  }
+
+  /** Whatever it still does, nobody hears of it. */
+  #giveUp(why: LemonError): void {
+    this.#take()?.reject(why);
+    // After whoever waits for that call has been told.
+    setImmediate(() => this.#over.resolve());
+    if (this.#identity !== null) signalProcess(this.#identity, "SIGKILL");
+  }
+
+  #take(): UnderWay | null {
+    const call = this.#underWay;
+    this.#underWay = null;
+    call?.cancelDeadline();
+    return call;
+  }
+}
+
+/** Nothing of ours but where compiled code is kept, so that it starts as fast as we did. */
+function environment(): NodeJS.ProcessEnv {
+  const cache = getCompileCacheDir();
+  return cache === undefined ? {} : { NODE_COMPILE_CACHE: cache };
+}
