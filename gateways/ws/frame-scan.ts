@@ -6,6 +6,7 @@
 const LENGTH_BITS = 0x7f;
 const LENGTH_16 = 126;
 const LENGTH_64 = 127;
+const FINAL_BIT = 0x80;
 const OPCODE_BITS = 0x0f;
 /** From here on they are control frames, which wait for nothing. */
 const FIRST_CONTROL_OPCODE = 8;
@@ -17,6 +18,12 @@ export class FrameScan {
   #headBytes = 0;
   /** Of the payload that is coming in. */
   #payloadBytes = 0;
+  #awaitsFragment = false;
+
+  /** Whether a frame, or a message of which there was a fragment, has begun and is not whole. */
+  get isWithinMessage(): boolean {
+    return this.#headBytes > 0 || this.#payloadBytes > 0 || this.#awaitsFragment;
+  }
 
   /** How many data frames have their last head byte in this chunk, which follows the one before. */
   dataFrames(chunk: Buffer): number {
@@ -34,7 +41,11 @@ export class FrameScan {
       if (this.#headBytes >= 2 && this.#headBytes === this.#headLength()) {
         this.#payloadBytes = this.#payloadLength();
         this.#headBytes = 0;
-        if (((this.#head[0] ?? 0) & OPCODE_BITS) < FIRST_CONTROL_OPCODE) frames += 1;
+        const first = this.#head[0] ?? 0;
+        if ((first & OPCODE_BITS) < FIRST_CONTROL_OPCODE) {
+          this.#awaitsFragment = (first & FINAL_BIT) === 0;
+          frames += 1;
+        }
       }
     }
     return frames;

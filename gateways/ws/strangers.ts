@@ -43,7 +43,7 @@ export class Strangers {
   }
 
   giveBack(meter: StrangerMeter, bytes: number): void {
-    this.#meters.delete(meter);
+    if (meter.bytes === 0) this.#meters.delete(meter);
     this.#bytes -= bytes;
   }
 
@@ -59,7 +59,9 @@ export class Strangers {
 /** Counts what one stranger makes us hold since its last whole frame. */
 export class StrangerMeter {
   readonly #strangers: Strangers;
+  readonly #scan = new FrameScan();
   #bytes = 0;
+  #lastChunkBytes = 0;
   #stop: () => void = () => {};
   #onExcess: () => void = () => {};
   #isCut = false;
@@ -74,11 +76,11 @@ export class StrangerMeter {
 
   /** `onExcess` is called once, when this stranger has to be let go of with all it sent. */
   begin(socket: Socket, onExcess: () => void): void {
-    const scan = new FrameScan();
     const count = (chunk: Buffer): void => {
-      const frames = scan.dataFrames(chunk);
+      const frames = this.#scan.dataFrames(chunk);
       const bytes = chunk.length + frames * FRAME_COST_BYTES + CHUNK_COST_BYTES;
       this.#bytes += bytes;
+      this.#lastChunkBytes = bytes;
       this.#strangers.take(this, bytes);
       // Whoever reads frames gets this chunk all the same, and makes of it what was too much; in zeros it
       // finds an unmasked frame, and stops.
@@ -90,14 +92,15 @@ export class StrangerMeter {
     this.#onExcess = onExcess;
   }
 
+  /** What else came in the same chunk is held as long as anything of it waits. */
   frameRead(): void {
-    this.#strangers.giveBack(this, this.#bytes);
-    this.#bytes = 0;
+    const left = this.#scan.isWithinMessage ? Math.min(this.#lastChunkBytes, this.#bytes) : 0;
+    this.#giveBack(this.#bytes - left);
   }
 
   end(): void {
     this.#stop();
-    this.frameRead();
+    this.#giveBack(this.#bytes);
   }
 
   /** For the one who holds most. */
@@ -105,5 +108,10 @@ export class StrangerMeter {
     this.#isCut = true;
     this.#onExcess();
     this.end();
+  }
+
+  #giveBack(bytes: number): void {
+    this.#bytes -= bytes;
+    this.#strangers.giveBack(this, bytes);
   }
 }

@@ -26,6 +26,7 @@ describe("the counting of data frames", () => {
             counted += scan.dataFrames(bytes.subarray(at, at + size));
             at += size;
           }
+          assert.isFalse(scan.isWithinMessage);
           assert.equal(counted, frames.filter(({ opcode }) => opcode < OPCODE.close).length);
         },
       ),

@@ -95,6 +95,24 @@ describe("peers that nobody knows yet", () => {
     }
   });
 
+  it("can not hide what they began behind something whole in the same packet", async () => {
+    const gateway = await testGateway({ wsLimits: { strangerBytes: 100 * KIB } });
+    try {
+      const begun = [
+        wsFrame(OPCODE.text, "x".repeat(60 * KIB)).subarray(0, -1),
+        wsFrame(OPCODE.text, "x".repeat(60 * KIB), false),
+      ];
+      for (const part of begun) {
+        const raws = [await RawClient.upgrade(gateway.port), await RawClient.upgrade(gateway.port)];
+        for (const raw of raws) raw.socket.write(Buffer.concat([wsFrame(OPCODE.text, "{"), part]));
+        await Promise.race(raws.map((raw) => raw.until("\x03\xf5too much")));
+        for (const raw of raws) raw.socket.destroy();
+      }
+    } finally {
+      await gateway.close();
+    }
+  });
+
   it("may send large frames one after the other: only what is unfinished counts", async () => {
     const gateway = await testGateway({ wsLimits: { strangerBytes: 200 * KIB } });
     try {
