@@ -100,6 +100,7 @@ async function serveLemon(port: number): Promise<number> {
     server: { version, commit: null, host: "bench" },
     roster,
     broadcast,
+    clock: systemClock,
     log,
   });
   const http = await listenHttp({ host: "127.0.0.1", port, clock, log });

@@ -17,7 +17,6 @@ import type { CancelTimer } from "../../host/clock.ts";
 import { LemonError } from "../../protocol/errors.ts";
 import { errorText, type Policy, type RequestFrame } from "../../protocol/frames.ts";
 import type { ActorContext, ActorSpec, Behaviour, Death } from "../../supervision/actor.ts";
-import { codeOf, logFrames } from "../../supervision/log.ts";
 import type { Broadcast } from "../events/broadcast.ts";
 import type { Connection, ConnectionListener } from "./connection.ts";
 import type { Authenticate, Caller, Identity, OnNode } from "./handler.ts";
@@ -28,6 +27,7 @@ import {
   type ServerIdentity,
   scopesOf,
 } from "./handshake.ts";
+import type { Refusals } from "./refusals.ts";
 import { Requests } from "./requests.ts";
 import type { Roster } from "./roster.ts";
 import type { Routes } from "./routes.ts";
@@ -44,6 +44,7 @@ export interface SessionServices {
   readonly onNode: OnNode;
   readonly server: ServerIdentity;
   readonly log: Logger;
+  readonly refusals: Refusals;
   readonly policy: Policy;
   readonly times: SessionTimes;
   readonly checkResults: boolean;
@@ -99,7 +100,6 @@ class Session implements Behaviour<SessionProtocol>, ConnectionListener {
   readonly #context: ActorContext<SessionProtocol>;
   #phase: Phase = { name: "new" };
   #ended = false;
-  #refused = false;
   #cancelHandshake: CancelTimer;
 
   constructor(
@@ -209,16 +209,9 @@ class Session implements Behaviour<SessionProtocol>, ConnectionListener {
   }
 
   #refuse(id: string, failure: unknown): void {
-    const { log } = this.#services;
     const error = failure instanceof LemonError ? failure : new LemonError("internal_error");
     this.#connection.answer(errorText(id, error, false));
-    const unexpected = error !== failure;
-    // Once: a peer may try as often as it can, and must not fill the log.
-    if (this.#refused || !(unexpected || error.wire === "UNAUTHORIZED")) return;
-    this.#refused = true;
-    const fields = { connection: this.#connection.id };
-    log[unexpected ? "error" : "info"]({ ...fields, code: codeOf(failure) }, "connect refused");
-    if (unexpected) logFrames(log, fields, failure);
+    this.#services.refusals.count(failure);
   }
 
   // --- the end ------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
  * They stop together, each within its own time, so that ten thousand end as fast as the slowest one.
  */
 import type { Logger } from "pino";
+import type { Clock } from "../../host/clock.ts";
 import type { ErrorCode } from "../../protocol/errors.ts";
 import { POLICY, type Policy } from "../../protocol/frames.ts";
 import type { SupervisorRef } from "../../supervision/actor.ts";
@@ -11,6 +12,7 @@ import type { Broadcast } from "../events/broadcast.ts";
 import type { Connection } from "./connection.ts";
 import type { Authenticate, MethodHandlers, OnNode } from "./handler.ts";
 import type { ServerIdentity } from "./handshake.ts";
+import { Refusals } from "./refusals.ts";
 import type { Roster } from "./roster.ts";
 import { Routes } from "./routes.ts";
 import { type SessionServices, type SessionTimes, sessionSpec } from "./session.ts";
@@ -26,6 +28,7 @@ export interface SessionsOptions {
   readonly broadcast: Broadcast;
   /** Default: nobody wants to know. */
   readonly onNode?: OnNode;
+  readonly clock: Clock;
   readonly log: Logger;
   readonly policy?: Policy;
   readonly times?: Partial<SessionTimes>;
@@ -64,6 +67,7 @@ export async function startSessions(options: SessionsOptions): Promise<Sessions>
     onNode: options.onNode ?? (() => {}),
     server: options.server,
     log: options.log,
+    refusals: new Refusals(options.clock, options.log),
     policy: options.policy ?? POLICY,
     times: { ...TIMES, ...options.times },
     checkResults: options.checkResults ?? false,

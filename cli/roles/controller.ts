@@ -200,6 +200,7 @@ export async function startController(
     roster,
     broadcast,
     onNode: fleet.arrived,
+    clock,
     log,
   });
   const gateway = wsGateway({ open: (connection) => sessions.open(connection), clock, log });

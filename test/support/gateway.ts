@@ -97,6 +97,7 @@ export async function testGateway(options: TestGatewayOptions = {}): Promise<Tes
     server,
     roster,
     broadcast,
+    clock,
     log,
     checkResults: true,
     ...(options.policy === undefined ? {} : { policy: options.policy }),
