@@ -1,8 +1,8 @@
 /**
  * What the hostile can make the server hold. Each test has a server in a process of its own, with the limits
  * that everybody gets unless it says otherwise, and bounds what its resident memory grew by at the worst
- * moment. The bounds are about twice what was measured; what an attack would cost without its defence is
- * several times more.
+ * moment. The bounds are two to three times what was measured on an idle machine, since garbage is collected
+ * later on a busy one; what an attack costs without its defence is more than them.
  */
 import { execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
@@ -55,7 +55,7 @@ describe("memory, when clients are hostile", () => {
     for (const raw of raws) raw.socket.write(burst);
     assert.isTrue(await door.serves());
     // Without a count of fragments: 1,180 MiB.
-    assert.isBelow(await door.grownBytes(), 256 * MIB);
+    assert.isBelow(await door.grownBytes(), 320 * MIB);
     leave(raws);
   });
 
@@ -70,7 +70,7 @@ describe("memory, when clients are hostile", () => {
     for (const raw of raws) raw.socket.write(burst);
     assert.isTrue(await door.serves());
     // All of it would be 600 MiB.
-    assert.isBelow(await door.grownBytes(), 320 * MIB);
+    assert.isBelow(await door.grownBytes(), 400 * MIB);
     leave(raws);
   });
 
@@ -81,19 +81,19 @@ describe("memory, when clients are hostile", () => {
     for (const raw of raws) raw.socket.write(burst);
     assert.isTrue(await door.serves());
     // All of it would be 1,200 MiB; strangers may hold 64 together.
-    assert.isBelow(await door.grownBytes(), 256 * MIB);
+    assert.isBelow(await door.grownBytes(), 400 * MIB);
     leave(raws);
   });
 
   it("stays bounded when clients send binary frames without end and read nothing", async () => {
     await using door = await MeasuredDoor.open();
-    const raws = await operators(door, 25);
+    const raws = await operators(door, 13);
     const large = wsFrame(OPCODE.binary, Buffer.alloc(65_536));
     const small = wsFrame(OPCODE.binary, "x");
     for (const [at, raw] of raws.entries()) {
       raw.socket.pause();
-      // 128 MiB that count for nothing; and a million of answers that nobody takes.
-      if (at < 20) raw.socket.write(Buffer.concat(Array<Buffer>(100).fill(large)));
+      // 32 MiB that count for nothing; and 1,600,000 answers that nobody takes: 420 MiB.
+      if (at < 5) raw.socket.write(Buffer.concat(Array<Buffer>(100).fill(large)));
       else raw.socket.write(Buffer.concat(Array<Buffer>(200_000).fill(small)));
     }
     assert.isTrue(await door.serves());
@@ -104,7 +104,7 @@ describe("memory, when clients are hostile", () => {
   it("stays bounded when 20 clients send pings without end and read nothing", async () => {
     await using door = await MeasuredDoor.open();
     const raws = await operators(door, 20);
-    const burst = Buffer.concat(Array<Buffer>(60_000).fill(wsFrame(OPCODE.ping, "x".repeat(125))));
+    const burst = Buffer.concat(Array<Buffer>(100_000).fill(wsFrame(OPCODE.ping, "x".repeat(125))));
     const taken = raws.map((raw) => {
       raw.socket.pause();
       return new Promise((resolve) => raw.socket.write(burst, resolve));
@@ -112,8 +112,8 @@ describe("memory, when clients are hostile", () => {
     assert.isTrue(await door.serves());
     await Promise.all(taken);
     assert.isTrue(await door.serves());
-    // As many pongs would be 150 MiB.
-    assert.isBelow(await door.grownBytes(), 80 * MIB);
+    // As many pongs would take 750 MiB.
+    assert.isBelow(await door.grownBytes(), 256 * MIB);
     leave(raws);
   });
 
@@ -139,7 +139,7 @@ describe("memory, when clients are hostile", () => {
     assert.isTrue(await door.serves());
     await Promise.all(raws.map((raw) => raw.ended));
     await untilAlone(door);
-    assert.isBelow(await door.grownBytes(), 96 * MIB);
+    assert.isBelow(await door.grownBytes(), 160 * MIB);
     leave(raws);
   });
 
@@ -192,7 +192,7 @@ describe("memory, when clients are hostile", () => {
       await new Promise((resolve) => setImmediate(resolve));
     }
     assert.isTrue(await door.serves());
-    assert.isBelow(await door.grownBytes(), 96 * MIB);
+    assert.isBelow(await door.grownBytes(), 160 * MIB);
     leave(raws);
   });
 
@@ -218,7 +218,7 @@ describe("memory, when clients are hostile", () => {
     await untilAlone(door);
     assert.isTrue(await door.serves());
   });
-});
+}).timeout(60_000);
 
 /** What a TLS client says first. */
 async function clientHello(): Promise<Buffer> {
