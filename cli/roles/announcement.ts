@@ -6,11 +6,15 @@ import { LemonError } from "../../protocol/errors.ts";
 import { LEMON_VERSION } from "../../protocol/version.ts";
 import { bytesText, printable, shellWord } from "../printable.ts";
 import { LEMON } from "./build.ts";
+import { isWildcard } from "./door-warnings.ts";
 import { FIRST_RUN_ARGV, type FirstRun } from "./first-run.ts";
 import { LOCAL_NODE } from "./home.ts";
 
 export interface Ready {
+  /** What is listened on, as `--host` named it. */
+  readonly host: string;
   readonly port: number;
+  /** Where a command on this machine reaches it. */
   readonly url: string;
   /** Null for a controller without a local node. */
   readonly nodeId: string | null;
@@ -40,11 +44,7 @@ export class Announcement {
     const { url, tokenFile, nodeId, port } = ready;
     this.#say(
       { event: "ready", version: LEMON_VERSION, port, url, nodeId, tokenFile, pid: process.pid },
-      [
-        `lemon ${LEMON_VERSION} listens on ${url}`,
-        `  operator token  ${tokenFile ?? "from LEMON_CONTROL_PLANE_OPERATOR_TOKEN"}`,
-        ...(nodeId === null ? [] : [`  local node      ${nodeId}`]),
-      ],
+      readyLines(ready),
     );
   }
 
@@ -90,6 +90,18 @@ function sentenceOf({ code, details, message }: LemonError): string {
   const reason = code === "permission_denied" ? details["reason"] : undefined;
   if (reason === undefined) return message;
   return `${message} (${reason}); below LEMON_HOME all must be this account's own, folders with mode 0700, files with 0600`;
+}
+
+/** What a person reads once it serves. */
+export function readyLines({ host, port, url, tokenFile, nodeId }: Ready): readonly string[] {
+  const place = isWildcard(host)
+    ? `every address of this machine, port ${port}; from here it is ${url}`
+    : url;
+  return [
+    `lemon ${LEMON_VERSION} listens on ${place}`,
+    `  operator token  ${tokenFile ?? "from LEMON_CONTROL_PLANE_OPERATOR_TOKEN"}`,
+    ...(nodeId === null ? [] : [`  local node      ${nodeId}`]),
+  ];
 }
 
 /** What a newcomer reads of the first run, with commands that can be typed as they stand. */

@@ -54,6 +54,7 @@ import {
 import type { StartOptions } from "../options.ts";
 import { runtimeMode } from "./build.ts";
 import type { RoleContext } from "./context.ts";
+import { doorWarnings } from "./door-warnings.ts";
 import { type EmbeddedHubOptions, openEmbeddedHub } from "./embedded-hub.ts";
 import { openExternalHub } from "./external-hub.ts";
 import { unlessAsked } from "./foreground.ts";
@@ -112,6 +113,15 @@ export async function startController(
   });
   stack.defer(() => http.close());
   const operator = await loadOperatorToken({ environment, home, port: http.port });
+  const unauthenticatedLoopback = loopbackOptIn(environment);
+  const warnings = doorWarnings({
+    host,
+    port: http.port,
+    hasTls: served !== null,
+    givenToken: operator.file === null ? operator.token : null,
+    unauthenticatedLoopback,
+  });
+  for (const warning of warnings) context.say(warning);
 
   const system = createActorSystem({ name: "lemon", log, clock });
   stack.defer(() => system.shutdown());
@@ -192,7 +202,7 @@ export async function startController(
       authenticator({
         operatorToken: operator.token,
         sessionTokens: firstOf(devices.sessionTokens, fleet.sessionTokens),
-        allowUnauthenticatedLoopback: loopbackOptIn(environment),
+        allowUnauthenticatedLoopback: unauthenticatedLoopback,
       }),
       new Attempts(clock, TOKEN_ATTEMPTS),
     ),

@@ -18,7 +18,7 @@ export async function runStart(options: StartOptions): Promise<number> {
     if (foreground.asked.aborted) return EXIT.ok;
     await controller.announce();
     const { url, port, tokenFile } = controller;
-    announcement.ready({ url, port, tokenFile, nodeId: null });
+    announcement.ready({ host: options.host, url, port, tokenFile, nodeId: null });
     await untilAsked(foreground, controller.ended);
     await controller.closeGateway();
     return EXIT.ok;

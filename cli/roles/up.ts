@@ -38,7 +38,7 @@ async function serve(
     localNodeRefused === null ? await startLocalNode(controller, options, context) : null;
   await controller.announce();
   const { url, port, tokenFile } = controller;
-  announcement.ready({ url, port, tokenFile, nodeId: local?.nodeId ?? null });
+  announcement.ready({ host: options.host, url, port, tokenFile, nodeId: local?.nodeId ?? null });
   if (local !== null && !foreground.asked.aborted) {
     await showFirstRun(controller, local, announcement, foreground.asked);
   }
