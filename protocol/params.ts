@@ -50,6 +50,18 @@ export function readParams<Params extends Fields>(
   return paramsReader(spec)(raw);
 }
 
+/** What a node is asked, read against its declaration. Throws as `paramsReader`; the sentence names fields alone. */
+export function readRequest<T>(schema: z.ZodType<T>, raw: unknown): T {
+  const read = schema.safeParse(raw);
+  if (read.success) return read.data;
+  const { issues } = read.error;
+  const field = issues[0]?.path.map((part) => shown(String(part))).join(".") ?? "";
+  refuse(
+    field === "" ? "Invalid params" : `Invalid params: ${field}`,
+    classificationOf(issues.slice(0, 1)),
+  );
+}
+
 /** For a declaration: a bound whose breach has a classification of its own in the table. */
 export function classified(code: ErrorCode, error: string) {
   return { error, params: { code } };

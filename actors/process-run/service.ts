@@ -7,9 +7,9 @@
  * 3. Nothing of arguments, input or output is logged or kept, but for the volatile output cache.
  */
 import type { Logger } from "pino";
-import type { z } from "zod";
 import { refuseRelativeProgram } from "../../host/executable.ts";
-import { isErrorCode, LemonError } from "../../protocol/errors.ts";
+import { LemonError } from "../../protocol/errors.ts";
+import { readRequest } from "../../protocol/params.ts";
 import {
   type ProcessIdRequest,
   type ProcessReceipt,
@@ -146,18 +146,18 @@ class Door implements ProcessService {
   }
 
   async run(raw: unknown): Promise<ProcessReceipt> {
-    const request = parsed(processRunRequest, raw);
+    const request = readRequest(processRunRequest, raw);
     refuseRelativeProgram(request.argv[0] ?? "");
     if (this.#draining) throw new LemonError("unavailable");
     return await this.#service.ask("run", request, { deadlineMs: runDeadlineMs(request) });
   }
 
   async get(raw: unknown): Promise<ProcessReceipt> {
-    return await this.#service.ask("get", parsed(processIdRequest, raw), CALL);
+    return await this.#service.ask("get", readRequest(processIdRequest, raw), CALL);
   }
 
   async cancel(raw: unknown): Promise<ProcessReceipt> {
-    return await this.#service.ask("cancel", parsed(processIdRequest, raw), CALL);
+    return await this.#service.ask("cancel", readRequest(processIdRequest, raw), CALL);
   }
 
   async drain({ graceMs = DRAIN_MS } = {}): Promise<void> {
@@ -177,16 +177,4 @@ class Door implements ProcessService {
     cancelTimer();
     return idle;
   }
-}
-
-/** Reads a request against its declaration. The sentence names fields, never values. */
-function parsed<T>(schema: z.ZodType<T>, raw: unknown): T {
-  const read = schema.safeParse(raw);
-  if (read.success) return read.data;
-  const [issue] = read.error.issues;
-  const code = issue?.code === "custom" ? issue.params?.["code"] : undefined;
-  const field = issue?.path.join(".") ?? "";
-  throw new LemonError(isErrorCode(code) ? code : "invalid_params", {
-    message: field === "" ? "Invalid params" : `Invalid params: ${field}`,
-  });
 }
