@@ -1,0 +1,178 @@
+/**
+ * Owns what is done to one entry of an open directory: told apart, renamed, unlinked, and its names read
+ * (statx(2), renameat2(2), unlinkat(2), readdir(3)). Throws `SystemError`.
+ *
+ * 1. A name is bytes, one component of a path, without NUL: nothing is lost of one that is no UTF-8.
+ * 2. No link is followed, no special file is opened, nothing is mounted.
+ */
+import { constants, opendirSync } from "node:fs";
+import { checked, native } from "./library.ts";
+
+const onDarwin = process.platform === "darwin";
+const O_CLOEXEC = onDarwin ? 0x100_0000 : 0o2_000_000;
+const AT_REMOVEDIR = onDarwin ? 0x80 : 0x200;
+const AT_EACCESS = onDarwin ? 0x10 : 0x200;
+const RENAME_NOREPLACE = 1;
+const RENAME_EXCL = 4;
+const READ_DIRECTORY =
+  O_CLOEXEC |
+  constants.O_RDONLY |
+  constants.O_DIRECTORY |
+  constants.O_NOFOLLOW |
+  constants.O_NONBLOCK;
+
+/** What one entry is at this moment. Times are Unix nanoseconds. */
+export interface Entry {
+  readonly dev: bigint;
+  readonly ino: bigint;
+  /** `st_mode`, the bits of its type included. */
+  readonly mode: number;
+  readonly links: number;
+  readonly size: bigint;
+  readonly mtimeNs: bigint;
+  readonly ctimeNs: bigint;
+  /** A file system is mounted on it (a bind mount of the same one, too). Always false where the system does not say so. */
+  readonly mounted: boolean;
+  /** Immutable or append-only (chattr(1), chflags(1)): it can be neither renamed nor removed, nor can its children. */
+  readonly locked: boolean;
+}
+
+export const isDirectory = ({ mode }: { mode: number }): boolean => typeOf(mode) === 0o040_000;
+export const isSymlink = ({ mode }: { mode: number }): boolean => typeOf(mode) === 0o120_000;
+export const isRegular = ({ mode }: { mode: number }): boolean => typeOf(mode) === 0o100_000;
+
+function typeOf(mode: number): number {
+  return mode & constants.S_IFMT;
+}
+
+const openat = native("int openat(int directory, const void *name, int flags, ...)");
+const unlinkat = native("int unlinkat(int directory, const void *name, int flags)");
+const faccessat = native("int faccessat(int directory, const void *name, int mode, int flags)");
+
+function terminated(name: Buffer): Buffer {
+  return Buffer.concat([name, Buffer.of(0)]);
+}
+
+const HERE = Buffer.from(".");
+
+/** What `name` is, or the open directory itself. */
+export const entryAt: (directory: number, name?: Buffer) => Entry = onDarwin
+  ? darwinEntryAt()
+  : linuxEntryAt();
+
+/** statx(2): the same layout on every architecture; a kernel since 4.11, a C library since 2018. */
+function linuxEntryAt(): (directory: number, name?: Buffer) => Entry {
+  const statx = native(
+    "int statx(int directory, const void *name, int flags, unsigned int mask, void *result)",
+  );
+  const AT_SYMLINK_NOFOLLOW = 0x100;
+  const AT_NO_AUTOMOUNT = 0x800;
+  const STATX_BASIC_STATS = 0x7ff;
+  const IMMUTABLE = 0x10n;
+  const APPEND = 0x20n;
+  const MOUNT_ROOT = 0x2000n;
+  const result = Buffer.alloc(256);
+  const nanoseconds = (offset: number): bigint =>
+    result.readBigInt64LE(offset) * 1_000_000_000n + BigInt(result.readUInt32LE(offset + 8));
+  return (directory, name = HERE) => {
+    const flags = AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT;
+    checked("statx", statx(directory, terminated(name), flags, STATX_BASIC_STATS, result));
+    const attributes = result.readBigUInt64LE(8);
+    return {
+      links: result.readUInt32LE(16),
+      mode: result.readUInt16LE(28),
+      ino: result.readBigUInt64LE(32),
+      size: result.readBigUInt64LE(40),
+      ctimeNs: nanoseconds(96),
+      mtimeNs: nanoseconds(112),
+      dev: (BigInt(result.readUInt32LE(136)) << 32n) | BigInt(result.readUInt32LE(140)),
+      mounted: (attributes & MOUNT_ROOT) !== 0n,
+      locked: (attributes & (IMMUTABLE | APPEND)) !== 0n,
+    };
+  };
+}
+
+/** `struct stat` with 64-bit inodes, which only x64 keeps under a name of its own (stat(2) of macOS). */
+function darwinEntryAt(): (directory: number, name?: Buffer) => Entry {
+  const symbol = process.arch === "x64" ? "fstatat$INODE64" : "fstatat";
+  const fstatat = native(`int ${symbol}(int directory, const void *name, void *result, int flags)`);
+  const AT_SYMLINK_NOFOLLOW = 0x20;
+  /** `UF_IMMUTABLE`, `UF_APPEND`, `SF_IMMUTABLE`, `SF_APPEND`. */
+  const LOCKED = 0x0006_0006;
+  const result = Buffer.alloc(144);
+  const nanoseconds = (offset: number): bigint =>
+    result.readBigInt64LE(offset) * 1_000_000_000n + result.readBigInt64LE(offset + 8);
+  return (directory, name = HERE) => {
+    checked("fstatat", fstatat(directory, terminated(name), result, AT_SYMLINK_NOFOLLOW));
+    return {
+      dev: BigInt(result.readUInt32LE(0)),
+      mode: result.readUInt16LE(4),
+      links: result.readUInt16LE(6),
+      ino: result.readBigUInt64LE(8),
+      mtimeNs: nanoseconds(48),
+      ctimeNs: nanoseconds(64),
+      size: result.readBigUInt64LE(96),
+      mounted: false,
+      locked: (result.readUInt32LE(116) & LOCKED) !== 0,
+    };
+  };
+}
+
+/** Opens a directory to read its names or to sync it; a link is not followed. `.` is the directory itself, as a description of its own. */
+export function openFolderAt(directory: number, name: Buffer = HERE): number {
+  return checked("openat", openat(directory, terminated(name), READ_DIRECTORY));
+}
+
+/** The names in a directory opened by `openFolderAt`, unsorted; stops after `most`. */
+export function namesOf(folder: number, most: number): Buffer[] {
+  // A description of its own, read from its start; Latin-1 is every byte as it is.
+  const path = onDarwin ? `/dev/fd/${folder}` : `/proc/self/fd/${folder}`;
+  const stream = opendirSync(path, { encoding: "latin1", bufferSize: 256 });
+  try {
+    const names: Buffer[] = [];
+    while (names.length < most) {
+      const entry = stream.readSync();
+      if (entry === null) break;
+      names.push(Buffer.from(entry.name, "latin1"));
+    }
+    return names;
+  } finally {
+    stream.closeSync();
+  }
+}
+
+/** Gives an entry another name, replacing what bears it (rename(2)). */
+export const replaceAt: Rename = renaming("int renameat(int, const void *, int, const void *)");
+
+/**
+ * Gives an entry another name, atomically and only when nothing bears it: EEXIST otherwise. ENOSYS, EINVAL
+ * or ENOTSUP (EOPNOTSUPP) where the system or the file system has no such call.
+ */
+export const renameAt: Rename = onDarwin
+  ? renaming("int renameatx_np(int, const void *, int, const void *, unsigned int)", RENAME_EXCL)
+  : renaming("int renameat2(int, const void *, int, const void *, unsigned int)", RENAME_NOREPLACE);
+
+type Rename = (from: number, name: Buffer, to: number, newName: Buffer) => void;
+
+function renaming(declaration: string, ...flags: readonly number[]): Rename {
+  const call = native(declaration);
+  return (from, name, to, newName) => {
+    checked("rename", call(from, terminated(name), to, terminated(newName), ...flags));
+  };
+}
+
+/** Removes the name of anything but a directory. A link goes, never what it names. */
+export function unlinkAt(directory: number, name: Buffer): void {
+  checked("unlinkat", unlinkat(directory, terminated(name), 0));
+}
+
+/** Removes an empty directory: ENOTEMPTY otherwise. */
+export function removeFolderAt(directory: number, name: Buffer): void {
+  checked("unlinkat", unlinkat(directory, terminated(name), AT_REMOVEDIR));
+}
+
+/** Throws EACCES or EROFS unless this account may remove and rename what stands in an open directory. */
+export function demandWritable(folder: number): void {
+  const mode = constants.W_OK | constants.X_OK;
+  checked("faccessat", faccessat(folder, terminated(HERE), mode, AT_EACCESS));
+}

@@ -1,0 +1,395 @@
+import { execFileSync } from "node:child_process";
+import {
+  appendFileSync,
+  chmodSync,
+  chownSync,
+  closeSync,
+  existsSync,
+  linkSync,
+  lstatSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+  unlinkSync,
+  utimesSync,
+  writeFileSync,
+} from "node:fs";
+import { createServer } from "node:net";
+import { join } from "node:path";
+import { expect } from "chai";
+import fc from "fast-check";
+import { Anchors } from "../../../host/files/anchors.ts";
+import { deletePreviewed } from "../../../host/files/delete.ts";
+import {
+  type DeletePreview,
+  PREVIEW_LIMITS,
+  previewDelete,
+} from "../../../host/files/preview.ts";
+import { openDirectory } from "../../../host/native/directory.ts";
+import { asOrdinaryUser, atPlace, ordinaryUser, treeOf } from "../../support/file-places.ts";
+import { refusalOf } from "../../support/refusal.ts";
+import { type TempFolder, tempFolder } from "../../support/temp-folder.ts";
+
+const openDescriptors = () => readdirSync("/proc/self/fd").length;
+
+describe("a delete", () => {
+  let folder: TempFolder;
+  let top: string;
+  let target: string;
+  let anchorFds: number[];
+  let anchors: Anchors;
+  let descriptors: number;
+
+  beforeEach(() => {
+    folder = tempFolder();
+    top = folder.path;
+    target = join(top, "target");
+    mkdirSync(join(top, "outside/kept"), { recursive: true });
+    writeFileSync(join(top, "outside/kept/file"), "kept");
+    descriptors = openDescriptors();
+    anchorFds = [openDirectory(top)];
+    anchors = new Anchors(anchorFds);
+  });
+  afterEach(() => {
+    for (const fd of anchorFds) closeSync(fd);
+    expect(openDescriptors()).to.equal(descriptors);
+    folder[Symbol.dispose]();
+  });
+
+  function preview(path = target, recursive = true, limits = PREVIEW_LIMITS): DeletePreview {
+    return atPlace(path, (place) => previewDelete(place, recursive, anchors, limits));
+  }
+
+  function remove({ candidates }: Pick<DeletePreview, "candidates">, path = target): void {
+    atPlace(path, (place) => deletePreviewed(place, candidates));
+  }
+
+  const anyTree = () => {
+    mkdirSync(join(target, "sub/deep"), { recursive: true });
+    mkdirSync(join(target, "empty"));
+    writeFileSync(join(target, ".hidden"), "hidden");
+    writeFileSync(join(target, "file"), "file");
+    writeFileSync(join(target, "sub/deep/leaf"), "leaf");
+    linkSync(join(target, "file"), join(target, "sub/second-name"));
+    symlinkSync("../outside/kept", join(target, "to-folder"));
+    symlinkSync(join(top, "outside/kept/file"), join(target, "sub/to-file"));
+    symlinkSync("nowhere", join(target, "dangling"));
+    execFileSync("mkfifo", [join(target, "fifo")]);
+    writeFileSync(
+      Buffer.concat([Buffer.from(`${target}/`), Buffer.of(0xff, 0x0a, 0x1b)]),
+      "no UTF-8",
+    );
+  };
+
+  describe("of what was previewed", () => {
+    it("removes a file, and nothing beside it", () => {
+      writeFileSync(target, "content");
+      const { candidates, childCount, candidateCount } = preview(target, false);
+      expect({ childCount, candidateCount }).to.deep.equal({ childCount: 0, candidateCount: 1 });
+      remove({ candidates });
+      expect(readdirSync(top)).to.deep.equal(["outside"]);
+    });
+
+    it("removes an empty directory without being asked to go below", () => {
+      mkdirSync(target);
+      remove(preview(target, false));
+      expect(readdirSync(top)).to.deep.equal(["outside"]);
+    });
+
+    it("removes a whole tree: hidden names, links, special files, names that are no UTF-8", () => {
+      anyTree();
+      const outside = treeOf(join(top, "outside"));
+      const { candidates, childCount, candidateCount } = preview();
+      expect({ childCount, candidateCount }).to.deep.equal({ childCount: 8, candidateCount: 13 });
+      remove({ candidates });
+      expect(readdirSync(top)).to.deep.equal(["outside"]);
+      expect(treeOf(join(top, "outside"))).to.deep.equal(outside);
+    });
+
+    it("removes a socket", async () => {
+      const server = createServer();
+      await new Promise<void>((resolve) => server.listen(target, resolve));
+      const bound = preview();
+      remove(bound);
+      expect(existsSync(target)).to.equal(false);
+      await new Promise((resolve) => server.close(resolve));
+    });
+
+    it("says of equal children the same, of others not", () => {
+      anyTree();
+      const { childrenDigest } = preview();
+      expect(preview().childrenDigest).to.equal(childrenDigest);
+      chmodSync(join(target, "sub/deep/leaf"), 0o600);
+      expect(preview().childrenDigest).not.to.equal(childrenDigest);
+    });
+  });
+
+  describe("preview", () => {
+    it("takes no full directory unless asked to go below, though all in it be hidden", async () => {
+      mkdirSync(target);
+      writeFileSync(join(target, ".hidden"), "");
+      expect((await refusalOf(() => preview(target, false))).code).to.equal("directory_not_empty");
+    });
+
+    it("takes no root, no state folder, and nothing that holds one", async () => {
+      mkdirSync(join(target, "a/root"), { recursive: true });
+      const root = openDirectory(join(target, "a/root"));
+      anchorFds.push(root);
+      anchors = new Anchors(anchorFds);
+      for (const path of ["target/a/root", "target/a", "target"])
+        expect((await refusalOf(() => preview(join(top, path)))).code).to.equal(
+          "path_not_allowed",
+        );
+    });
+
+    it("finds nothing where nothing is, nor a link that came meanwhile", async () => {
+      expect((await refusalOf(() => preview())).code).to.equal("not_found");
+      symlinkSync("outside", target);
+      expect((await refusalOf(() => preview())).code).to.equal("not_found");
+    });
+
+    it("takes 10,000 entries and not one more", async () => {
+      mkdirSync(join(target, "sub"), { recursive: true });
+      for (let n = 0; n < 9_998; n += 1)
+        writeFileSync(join(target, n % 2 === 0 ? `${n}` : `sub/${n}`), "");
+      const bound = preview();
+      expect(bound.candidateCount).to.equal(10_000);
+      writeFileSync(join(target, "sub/more"), "");
+      expect((await refusalOf(() => preview())).code).to.equal("preview_too_large");
+      unlinkSync(join(target, "sub/more"));
+      remove(preview());
+      expect(existsSync(target)).to.equal(false);
+    });
+
+    it("takes 64 levels below the target and not one more", async () => {
+      const deepest = join(target, ...new Array<string>(64).fill("d"));
+      mkdirSync(deepest, { recursive: true });
+      expect(preview().candidateCount).to.equal(65);
+      mkdirSync(join(deepest, "d"));
+      expect((await refusalOf(() => preview())).code).to.equal("preview_too_large");
+      rmSync(join(deepest, "d"), { recursive: true });
+      remove(preview());
+      expect(existsSync(target)).to.equal(false);
+    });
+
+    it("takes what needs just the bytes of its bound and not one more", async () => {
+      anyTree();
+      const bytes = preview().candidates.length;
+      expect(PREVIEW_LIMITS.bytes).to.equal(8_388_608);
+      expect(preview(target, true, { ...PREVIEW_LIMITS, bytes }).candidates.length).to.equal(bytes);
+      const less = { ...PREVIEW_LIMITS, bytes: bytes - 1 };
+      expect((await refusalOf(() => preview(target, true, less))).code).to.equal(
+        "preview_too_large",
+      );
+    });
+
+    it("keeps the largest tree of the longest names below its bound of bytes", () => {
+      mkdirSync(target);
+      const name = (n: number) => `${n}`.padStart(255, "x");
+      for (let n = 0; n < 9_999; n += 1) writeFileSync(join(target, name(n)), "");
+      expect(preview().candidates.length).to.be.below(PREVIEW_LIMITS.bytes);
+    });
+  });
+
+  /** What may happen to a tree after its preview, each with what it is called. */
+  const CHANGES: Readonly<Record<string, () => void>> = {
+    "a file that was added": () => writeFileSync(join(target, "sub/added"), ""),
+    "a hidden file that was added": () => writeFileSync(join(target, "sub/.added"), ""),
+    "a file that was removed": () => unlinkSync(join(target, "sub/deep/leaf")),
+    "a file that was replaced by one of the same looks": () => {
+      const path = join(target, "sub/deep/leaf");
+      const { mtime } = lstatSync(path);
+      writeFileSync(`${target}.new`, "leaf");
+      renameSync(`${target}.new`, path);
+      utimesSync(path, mtime, mtime);
+    },
+    "a file that was written to": () => appendFileSync(join(target, ".hidden"), "more"),
+    "a file that was written to, its time put back": () => {
+      const path = join(target, ".hidden");
+      execFileSync("touch", ["-r", path, `${top}/outside/reference`]);
+      writeFileSync(path, "HIDDEN");
+      execFileSync("touch", ["-r", `${top}/outside/reference`, path]);
+    },
+    "a file that was touched": () => utimesSync(join(target, "file"), 1, 1),
+    "a file whose mode was changed and put back": () => {
+      const path = join(target, "sub/deep/leaf");
+      const { mode } = lstatSync(path);
+      chmodSync(path, 0);
+      chmodSync(path, mode);
+    },
+    "a directory whose mode was changed": () => chmodSync(join(target, "empty"), 0o700),
+    "a child that came and went": () => {
+      writeFileSync(join(target, "empty/x"), "");
+      unlinkSync(join(target, "empty/x"));
+    },
+    "a link that names something else": () => {
+      unlinkSync(join(target, "dangling"));
+      symlinkSync("nothere", join(target, "dangling"));
+    },
+    "a file that became a directory": () => {
+      unlinkSync(join(target, "sub/deep/leaf"));
+      mkdirSync(join(target, "sub/deep/leaf"));
+    },
+    "a directory that became a link to a tree like it": () => {
+      renameSync(join(target, "sub"), join(top, "outside/sub"));
+      symlinkSync("../outside/sub", join(target, "sub"));
+    },
+    "a target whose mode was changed and put back": () => {
+      const { mode } = lstatSync(target);
+      chmodSync(target, 0o700);
+      chmodSync(target, mode);
+    },
+    "a target that is gone": () => renameSync(target, join(top, "outside/target")),
+    "a target that another took the place of": () => {
+      renameSync(target, join(top, "outside/target"));
+      anyTree();
+    },
+    "a target that is a link now": () => {
+      renameSync(target, join(top, "outside/target"));
+      symlinkSync("outside/target", target);
+    },
+  };
+
+  for (const [change, make] of Object.entries(CHANGES))
+    it(`does nothing about ${change}`, async () => {
+      anyTree();
+      const bound = preview();
+      make();
+      const before = treeOf(top);
+      const refusal = await refusalOf(() => remove(bound));
+      expect(refusal.code).to.equal("stale_preview");
+      expect(refusal.mutationMayHaveApplied).to.equal(false);
+      expect(treeOf(top)).to.deep.equal(before);
+    });
+
+  it("holds for any tree and any change: all gone, or all as it was but for the change", () => {
+    const name = fc.constantFrom("a", "b", "c", ".h", "n\nl");
+    const path = fc.array(name, { minLength: 1, maxLength: 4 });
+    const kind = fc.constantFrom("file", "directory", "link", "hard link");
+    const tree = fc.array(fc.tuple(path, kind), { maxLength: 12 });
+    const action = fc.constantFrom("add", "remove", "replace", "touch", "chmod", "write", "none");
+    const seed = fc.nat();
+    fc.assert(
+      fc.property(tree, action, seed, (entries, act, which) => {
+        mkdirSync(target);
+        for (const [names, what] of entries) plant(names, what);
+        const bound = preview();
+        const paths = [...treeOf(target).keys()];
+        const victim = paths[which % Math.max(paths.length, 1)];
+        const changed = change(act, victim);
+        const before = treeOf(target);
+        let code = "none";
+        try {
+          remove(bound);
+        } catch (failure) {
+          code = failure instanceof Error && "code" in failure ? String(failure.code) : "foreign";
+        }
+        expect(code).to.equal(changed ? "stale_preview" : "none");
+        if (changed) expect(treeOf(target)).to.deep.equal(before);
+        expect(readdirSync(top).sort()).to.deep.equal(changed ? ["outside", "target"] : ["outside"]);
+        rmSync(target, { recursive: true, force: true });
+      }),
+      { numRuns: 150 },
+    );
+  });
+
+  /** Makes an entry, unless something is in its way. */
+  function plant(names: readonly string[], what: string): void {
+    const path = join(target, ...names);
+    try {
+      mkdirSync(join(path, ".."), { recursive: true });
+      if (what === "file") writeFileSync(path, names.join(), { flag: "wx" });
+      else if (what === "directory") mkdirSync(path);
+      else if (what === "link") symlinkSync("../outside", path);
+      else linkSync(join(target, "a"), path);
+    } catch (failure) {
+      if (!(failure instanceof Error)) throw failure;
+    }
+  }
+
+  /** Whether anything was changed. */
+  function change(act: string, victim: string | undefined): boolean {
+    if (act === "none") return false;
+    const path = join(target, victim ?? ".");
+    const stats = lstatSync(path);
+    if (act === "add") {
+      writeFileSync(join(stats.isDirectory() ? path : join(path, ".."), "added"), "");
+    } else if (act === "touch") {
+      execFileSync("touch", ["-h", "-r", join(top, "outside"), path]);
+    } else if (victim === undefined) {
+      chmodSync(path, 0o711);
+    } else if (act === "remove") {
+      rmSync(path, { recursive: true });
+    } else if (act === "replace") {
+      rmSync(path, { recursive: true });
+      mkdirSync(path);
+    } else if (stats.isSymbolicLink()) {
+      return false;
+    } else if (act === "write" && stats.isFile()) {
+      appendFileSync(path, "more");
+    } else {
+      chmodSync(path, 0o711);
+    }
+    return true;
+  }
+
+  it("removes nothing of a tree that an account may remove only in part", async () => {
+    mkdirSync(join(target, "a/b"), { recursive: true });
+    mkdirSync(join(target, "z"));
+    for (const path of ["a/1", "a/b/2", "z/3"]) writeFileSync(join(target, path), "");
+    for (const path of ["", "target", "target/a", "target/a/b", "target/z"])
+      chownSync(join(top, path), ordinaryUser(), -1);
+    for (const unwritable of ["z", "a/b", ""]) {
+      chmodSync(join(target, unwritable), 0o555);
+      const bound = preview();
+      const before = treeOf(target);
+      const refusal = await refusalOf(() => asOrdinaryUser(() => remove(bound)));
+      expect(refusal.code).to.equal("permission_denied");
+      expect(refusal.mutationMayHaveApplied).to.equal(false);
+      expect(treeOf(target)).to.deep.equal(before);
+      chmodSync(join(target, unwritable), 0o755);
+    }
+    chmodSync(top, 0o555);
+    const refusal = await refusalOf(() => asOrdinaryUser(() => remove(preview())));
+    expect(refusal.code).to.equal("permission_denied");
+    chmodSync(top, 0o700);
+    asOrdinaryUser(() => remove(preview()));
+    expect(existsSync(target)).to.equal(false);
+  });
+
+  it("is told what an account may not look into", async () => {
+    mkdirSync(join(target, "closed/x"), { recursive: true });
+    chownSync(top, ordinaryUser(), -1);
+    chownSync(target, ordinaryUser(), -1);
+    chownSync(join(target, "closed"), ordinaryUser(), -1);
+    chmodSync(join(target, "closed"), 0o300);
+    const refusal = await refusalOf(() => asOrdinaryUser(() => preview()));
+    expect(refusal.code).to.equal("permission_denied");
+  });
+
+  it("takes the bytes of a preview whole or not at all", async () => {
+    anyTree();
+    const { candidates } = preview();
+    const before = treeOf(target);
+    const damaged = fc.oneof(
+      fc.nat({ max: candidates.length - 1 }).map((length) => candidates.slice(0, length)),
+      fc.tuple(fc.nat({ max: candidates.length - 1 }), fc.integer({ min: 1, max: 255 })).map(
+        ([at, flip]) => candidates.map((byte, index) => (index === at ? byte ^ flip : byte)),
+      ),
+      fc.uint8Array(),
+    );
+    await fc.assert(
+      fc.asyncProperty(damaged, async (bytes) => {
+        const refusal = await refusalOf(() => remove({ candidates: bytes }));
+        expect(refusal.code).to.equal("invalid_confirmation_token");
+      }),
+      { numRuns: 200 },
+    );
+    expect(treeOf(target)).to.deep.equal(before);
+    remove({ candidates });
+    expect(readFileSync(join(top, "outside/kept/file"), "utf8")).to.equal("kept");
+  });
+});
