@@ -1,8 +1,8 @@
 /**
  * Owns the move of one entry from a name to another (node-host-io.md, "File operations").
  *
- * 1. The source is captured under `.lemon-move-*` in its own directory before its revision is compared:
- *    what was compared is what is moved.
+ * 1. The source is compared with what the caller saw, captured under `.lemon-move-*` in its own directory,
+ *    and compared again: what was compared is what is moved.
  * 2. Nothing is replaced unless `overwrite` says so, an empty directory neither: the kernel decides, in the
  *    same call that moves. Even then a directory is never replaced, nor does one replace anything.
  * 3. After a refusal the source bears its old name, unless something else came there meanwhile.
@@ -22,14 +22,15 @@ import {
 } from "../native/entry.ts";
 import { errnoOf } from "../system-error.ts";
 import { type Anchors, isAtOrBelow, isSameObject } from "./anchors.ts";
+import { isSameBesideChangeTime } from "./candidates.ts";
 import { Capture, isUnsupported, type Place, syncFolder, withRemains } from "./capture.ts";
 import { fileFailure } from "./failure.ts";
 
 export interface MoveRequest {
   readonly from: Place;
   readonly to: Place;
-  /** The source's `mtimeMs` as the caller last saw it. */
-  readonly expectedModifiedAtMs: number;
+  /** Throws `revision_conflict` unless the source is as the caller last saw it. */
+  readonly demandRevision: (source: Entry) => void;
   readonly overwrite: boolean;
 }
 
@@ -45,10 +46,11 @@ export function moveEntry(request: MoveRequest, anchors: Anchors): void {
   try {
     // Before anything happens: a directory that can not be read can not be synced.
     for (const { parent } of [request.from, request.to]) opened.push(openFolderAt(parent));
-    refuse(request, anchors);
+    const source = admitted(request, anchors);
     const capture = Capture.take(request.from.parent, request.from.name, "move");
     try {
-      admit(capture.entry(), request, anchors);
+      if (!isSameBesideChangeTime(capture.entry(), source))
+        throw new LemonError("revision_conflict");
       settle(capture, request);
     } catch (failure) {
       throw withRemains(failure, { left: capture.putBack() ? 0 : 1 });
@@ -61,11 +63,13 @@ export function moveEntry(request: MoveRequest, anchors: Anchors): void {
   }
 }
 
-/** What can be told without touching anything. The kernel, asked later, has the last word. */
-function refuse(request: MoveRequest, anchors: Anchors): void {
-  const { from, to, overwrite } = request;
+/** The source; refuses what can be told without touching anything. The kernel, asked later, has the last word. */
+function admitted({ from, to, overwrite, demandRevision }: MoveRequest, anchors: Anchors): Entry {
   const source = entryAt(from.parent, from.name);
-  admit(source, request, anchors);
+  if (isDirectory(source) && anchors.standsOn(source)) throw new LemonError("path_not_allowed");
+  // A link would have been followed: it came there after the walk.
+  if (isSymlink(source)) throw new LemonError("revision_conflict");
+  demandRevision(source);
   if (isDirectory(source) && isAtOrBelow(to.parent, source)) throw intoItself();
   const target = entryIfAny(to);
   if (target === null) {
@@ -75,19 +79,7 @@ function refuse(request: MoveRequest, anchors: Anchors): void {
   } else {
     demandReplaceable(source, target);
   }
-}
-
-/** Whether this may be moved, and is what the caller saw. */
-function admit(source: Entry, request: MoveRequest, anchors: Anchors): void {
-  if (isDirectory(source) && anchors.standsOn(source)) throw new LemonError("path_not_allowed");
-  // A link would have been followed: it came there after the walk.
-  if (isSymlink(source) || modifiedAtMs(source) !== request.expectedModifiedAtMs)
-    throw new LemonError("revision_conflict");
-}
-
-/** Cut to the millisecond, as every answer has it. */
-function modifiedAtMs({ mtimeNs }: Entry): number {
-  return Number(mtimeNs / 1_000_000n);
+  return source;
 }
 
 function demandReplaceable(source: Entry, target: Entry): void {

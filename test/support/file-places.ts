@@ -3,6 +3,8 @@ import { closeSync, lstatSync, readdirSync, readFileSync, readlinkSync } from "n
 import { basename, dirname } from "node:path";
 import type { Place } from "../../host/files/capture.ts";
 import { openDirectory } from "../../host/native/directory.ts";
+import type { Entry } from "../../host/native/entry.ts";
+import { LemonError } from "../../protocol/errors.ts";
 
 /** Does `act` with the place that an absolute path names, its directory open. */
 export function atPlace<T>(path: string, act: (place: Place) => T): T {
@@ -12,6 +14,13 @@ export function atPlace<T>(path: string, act: (place: Place) => T): T {
   } finally {
     closeSync(parent);
   }
+}
+
+/** Demands a modification time, cut to the ms, of what is to be moved. */
+export function modifiedAt(expectedMs: number): (source: Entry) => void {
+  return ({ mtimeNs }) => {
+    if (Number(mtimeNs / 1_000_000n) !== expectedMs) throw new LemonError("revision_conflict");
+  };
 }
 
 /** An account that the mode bits bind. */

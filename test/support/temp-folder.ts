@@ -8,8 +8,8 @@ export interface TempFolder {
   [Symbol.dispose](): void;
 }
 
-export function tempFolder(): TempFolder {
-  const path = realpathSync(mkdtempSync(join(tmpdir(), "lemon-test-")));
+export function tempFolder(parent: string = tmpdir()): TempFolder {
+  const path = realpathSync(mkdtempSync(join(parent, "lemon-test-")));
   return {
     path,
     [Symbol.dispose]: () => rmSync(path, { recursive: true, force: true }),

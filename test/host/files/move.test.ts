@@ -18,7 +18,13 @@ import { expect } from "chai";
 import { Anchors } from "../../../host/files/anchors.ts";
 import { moveEntry } from "../../../host/files/move.ts";
 import { openDirectory } from "../../../host/native/directory.ts";
-import { asOrdinaryUser, atPlace, ordinaryUser, treeOf } from "../../support/file-places.ts";
+import {
+  asOrdinaryUser,
+  atPlace,
+  modifiedAt,
+  ordinaryUser,
+  treeOf,
+} from "../../support/file-places.ts";
 import { refusalOf } from "../../support/refusal.ts";
 import { smallDisk } from "../../support/small-disk.ts";
 import { type TempFolder, tempFolder } from "../../support/temp-folder.ts";
@@ -59,7 +65,15 @@ describe("a move", () => {
   ): void {
     atPlace(join(top, from), (source) =>
       atPlace(join(top, to), (target) =>
-        moveEntry({ from: source, to: target, expectedModifiedAtMs, overwrite }, anchors),
+        moveEntry(
+          {
+            from: source,
+            to: target,
+            demandRevision: modifiedAt(expectedModifiedAtMs),
+            overwrite,
+          },
+          anchors,
+        ),
       ),
     );
   }
@@ -70,9 +84,7 @@ describe("a move", () => {
     const refusal = await refusalOf(() => move(from, to, options));
     expect(refusal.mutationMayHaveApplied).to.equal(false);
     const times = (tree: ReadonlyMap<string, string>) => [...tree.entries()].map(String);
-    expect(withoutFolderTimes(times(treeOf(top)))).to.deep.equal(
-      withoutFolderTimes(times(before)),
-    );
+    expect(withoutFolderTimes(times(treeOf(top)))).to.deep.equal(withoutFolderTimes(times(before)));
     return refusal.code;
   }
 
@@ -102,16 +114,32 @@ describe("a move", () => {
     expect(lstatSync(join(top, "two/fifo")).isFIFO()).to.equal(true);
   });
 
-  it("compares the millisecond of the source, before 1970 too", async () => {
+  it("moves nothing that the caller saw otherwise", async () => {
+    const modifiedAtMs = seen(join(top, "one/file"));
+    for (const expectedModifiedAtMs of [modifiedAtMs - 1, modifiedAtMs + 1])
+      expect(await refused("one/file", "two/x", { expectedModifiedAtMs })).to.equal(
+        "revision_conflict",
+      );
+    move("one/file", "two/x", { expectedModifiedAtMs: modifiedAtMs });
+  });
+
+  it("moves nothing that takes the source's place once it was looked at, and puts that back", async () => {
     const file = join(top, "one/file");
-    expect(
-      await refused("one/file", "two/x", { expectedModifiedAtMs: seen(file) + 1 }),
-    ).to.equal("revision_conflict");
-    expect(
-      await refused("one/file", "two/x", { expectedModifiedAtMs: seen(file) - 1 }),
-    ).to.equal("revision_conflict");
-    execFileSync("touch", ["-d", "@-1.2505", file]);
-    move("one/file", "two/x", { expectedModifiedAtMs: -1_250 });
+    const refusal = await refusalOf(() =>
+      atPlace(file, (from) =>
+        atPlace(join(top, "two/x"), (to) => {
+          const demandRevision = () => {
+            renameSync(file, join(top, "two/seen"));
+            symlinkSync("../two/seen", file);
+          };
+          moveEntry({ from, to, demandRevision, overwrite: false }, anchors);
+        }),
+      ),
+    );
+    expect(refusal.code).to.equal("revision_conflict");
+    expect(refusal.mutationMayHaveApplied).to.equal(false);
+    expect(lstatSync(file).isSymbolicLink()).to.equal(true);
+    expect(readdirSync(join(top, "two"))).to.deep.equal(["seen"]);
   });
 
   it("finds no source that is gone", async () => {
@@ -216,8 +244,8 @@ describe("a move", () => {
       const refusal = await refusalOf(() =>
         atPlace(join(top, source), (from) =>
           atPlace(target, (to) => {
-            const expectedModifiedAtMs = seen(join(top, source));
-            moveEntry({ from, to, expectedModifiedAtMs, overwrite: false }, anchors);
+            const demandRevision = modifiedAt(seen(join(top, source)));
+            moveEntry({ from, to, demandRevision, overwrite: false }, anchors);
           }),
         ),
       );
@@ -248,11 +276,12 @@ describe("a move", () => {
     const wild = Buffer.concat([Buffer.of(0xff, 0x0a), Buffer.alloc(253, 0x61)]);
     atPlace(join(top, "one/file"), (from) =>
       atPlace(join(top, "two/x"), (to) => {
-        const request = { expectedModifiedAtMs: seen(join(top, "one/file")), overwrite: false };
-        moveEntry({ ...request, from, to: { ...to, name: wild } }, anchors);
+        const demandRevision = modifiedAt(seen(join(top, "one/file")));
+        const wildly = { ...to, name: wild };
+        moveEntry({ from, to: wildly, demandRevision, overwrite: false }, anchors);
       }),
     );
     const [name] = readdirSync(join(top, "two"), { encoding: "buffer" });
     expect(name).to.deep.equal(wild);
-      });
+  });
 });
