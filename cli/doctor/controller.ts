@@ -48,8 +48,9 @@ export async function* checkController(
   }
   try {
     yield await checkVersion(client, target);
-    yield* await checkReadiness(target);
-    yield* checkNodes(client);
+    const missing = await missingParts(target);
+    yield* missing.map(checkPart);
+    yield* checkNodes(client, !missing.includes("hub"));
   } catch (error) {
     if (!(error instanceof LemonError)) throw error;
     yield fail(name, `${target.url} does not answer (${error.code})`, "see the controller's log");
@@ -159,15 +160,16 @@ const MISSING: Readonly<Record<string, (name: string) => Finding>> = {
   stopping: (name) => warn(name, "it is ending", "wait for its end, then start it again"),
 };
 
-/** Nothing when it is ready, or too old to say. */
-async function checkReadiness(target: Target): Promise<readonly Finding[]> {
+/** Empty when it is ready, or too old to say. */
+async function missingParts(target: Target): Promise<readonly string[]> {
   const answer = await get(target, "/readyz");
   if (answer === null) return [];
-  const { data } = unready.safeParse(parsed(answer.body));
-  return (data?.error.details.missing ?? []).map((part) => {
-    const name = `controller's ${part}`;
-    return MISSING[part]?.(name) ?? fail(name, "it misses this", "see the controller's log");
-  });
+  return unready.safeParse(parsed(answer.body)).data?.error.details.missing ?? [];
+}
+
+function checkPart(part: string): Finding {
+  const name = `controller's ${part}`;
+  return MISSING[part]?.(name) ?? fail(name, "it misses this", "see the controller's log");
 }
 
 function parsed(text: string): unknown {
@@ -178,7 +180,7 @@ function parsed(text: string): unknown {
   }
 }
 
-async function* checkNodes(client: Client): AsyncGenerator<Finding> {
+async function* checkNodes(client: Client, hasHub: boolean): AsyncGenerator<Finding> {
   const { nodes } = await client.call("node.list", {});
   if (nodes.length === 0) {
     yield warn("nodes", "none is enrolled", "join one with `lemon node join`");
@@ -186,7 +188,7 @@ async function* checkNodes(client: Client): AsyncGenerator<Finding> {
   }
   for (const { nodeId, name } of nodes) {
     try {
-      yield await checkNode(client, nodeId);
+      yield await checkNode(client, nodeId, hasHub);
     } catch (error) {
       if (!(error instanceof LemonError)) throw error;
       yield fail(`node ${name}`, `can not be asked (${error.code})`, "see the controller's log");
@@ -194,20 +196,27 @@ async function* checkNodes(client: Client): AsyncGenerator<Finding> {
   }
 }
 
-async function checkNode(client: Client, nodeId: string): Promise<Finding> {
+async function checkNode(client: Client, nodeId: string, hasHub: boolean): Promise<Finding> {
   const node = await client.call("node.describe", { nodeId });
   const { receiptStore, receipts, lemonVersion, local, revoked } = node.metadata;
   const name = `node ${node.name}`;
   if (revoked === true)
     return warn(name, "revoked", "join it again with an operator token and --repair, or remove it");
-  if (node.status === "unknown")
+  // Without a hub a node that is well falls silent too.
+  if (node.status === "unknown" || (node.status === "offline" && !hasHub))
     return warn(
       name,
-      "unknown: the controller can not ask it, which says nothing about the node",
+      `${node.status}: the controller can not ask it, which says nothing about the node`,
       "mend what the controller misses; just after its start, ask again in a moment",
     );
   if (node.status !== "online")
-    return warn(name, node.status, "start its worker with `lemon node join`, or look at its log");
+    return warn(
+      name,
+      node.status,
+      local === true
+        ? "it is a part of its controller: look at that one's log"
+        : "start its worker with `lemon node join`, or look at its log",
+    );
   if (receiptStore !== null && receiptStore !== "ready")
     return fail(
       name,

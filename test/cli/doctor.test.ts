@@ -353,6 +353,17 @@ describe("lemon doctor", () => {
     expect(find("node worker-1")).to.include({ level: "warn" });
     expect(find("node worker-1")?.finding).to.include("says nothing about the node");
     expect(find("node worker-1")?.mend).not.to.include("node join");
+
+    // Just before it reads unknown it has only fallen silent.
+    peer.on("node.describe", () => nodeDescription({ status: "offline" }));
+    const silent = (await examine()).find("node worker-1");
+    expect(silent?.finding).to.include("says nothing about the node");
+    expect(silent?.mend).not.to.include("node join");
+  });
+
+  it("does not tell anybody to join a node that is a part of its controller", async () => {
+    peer.on("node.describe", () => nodeDescription({ status: "offline" }, { local: true }));
+    expect((await examine()).find("node worker-1")?.mend).to.include("that one's log");
   });
 
   it("warns of a controller that is ending, and fails one that misses what this version does not know", async () => {
