@@ -20,6 +20,7 @@ import type { MethodHandlers, OnNode } from "../session/handler.ts";
 import { Directory } from "./directory.ts";
 import { type EnrolmentMethod, enrolmentMethods, type RedeemDevice } from "./enrolment-methods.ts";
 import { type NodeEventMethod, nodeEventMethods } from "./event-methods.ts";
+import { type FileMethod, fileMethods } from "./file-methods.ts";
 import { Fleet } from "./fleet.ts";
 import { type FleetMethod, fleetMethods } from "./fleet-methods.ts";
 import type { LinkAccounts, LinkCalls, LinkEvent } from "./link.ts";
@@ -64,7 +65,7 @@ export interface NodesOptions {
   readonly redeemDevice?: RedeemDevice;
 }
 
-type NodeMethod = NodeEventMethod | FleetMethod | ProcessMethod | EnrolmentMethod;
+type NodeMethod = NodeEventMethod | FleetMethod | FileMethod | ProcessMethod | EnrolmentMethod;
 
 export interface Nodes {
   readonly methods: MethodHandlers<NodeMethod>;
@@ -158,6 +159,7 @@ export async function openNodes(options: NodesOptions): Promise<Nodes> {
     methods: {
       ...fleetMethods({ fleet, directory, registry }),
       ...processMethods({ fleet, directory }),
+      ...fileMethods({ fleet, directory }),
       ...nodeEventMethods({ sockets, clock, publish }),
       ...enrolmentMethods({
         fleet,

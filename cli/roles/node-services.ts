@@ -1,9 +1,10 @@
 /**
- * Owns what every execution node serves, joined or local: its processes, its measurements, its ping and
- * its tree, over the link.
+ * Owns what every execution node serves, joined or local: its processes, its files, its measurements, its
+ * ping and its tree, over the link.
  */
 import type { NatsConnection } from "@nats-io/transport-node";
 import { rowOf } from "../../actors/control-plane/system-methods.ts";
+import { type FileService, startFileService } from "../../actors/file-service/service.ts";
 import { ProcessOpening, type StoreFacts } from "../../actors/process-run/opening.ts";
 import { startProcessService } from "../../actors/process-run/service.ts";
 import { processRuns } from "../../actors/process-run/state.ts";
@@ -76,11 +77,12 @@ export async function startNodeServices(
   const { clock, log } = context;
   await using stack = new AsyncDisposableStack();
 
-  const roots = pinRoots({
+  const policy = {
     roots: place.allowedRoots,
     defaultCwd: place.cwd,
     stateFolder: options.home,
-  });
+  };
+  const roots = pinRoots(policy);
   stack.defer(() => roots.close());
   const spawner = new SystemSpawner({ log, clock });
   stack.defer(() => spawner.close());
@@ -122,6 +124,8 @@ export async function startNodeServices(
   stack.defer(() => processes.close());
   const room = await options.parent.startSupervisor(ROOM);
   stack.defer(() => room.stop());
+  // Its helper starts while the receipt store opens.
+  const files = await startFileService(room, { roots: policy });
   await processes.begin();
 
   const measure = hostMeter({ defaultCwd: place.cwd, lemonVersion: LEMON_VERSION, clock });
@@ -139,6 +143,7 @@ export async function startNodeServices(
       "node.process.run": (params) => processes.run(params),
       "node.process.get": (params) => processes.get(params),
       "node.process.cancel": (params) => processes.cancel(params),
+      ...fileHandlers(files),
     },
   });
   // What still runs is ended before its answer is waited for.
@@ -157,6 +162,19 @@ export async function startNodeServices(
     },
     drain: (hurry) => processes.drain(hurry),
     [Symbol.asyncDispose]: () => owned.disposeAsync(),
+  };
+}
+
+function fileHandlers(files: FileService) {
+  return {
+    "node.fs.list": (params: unknown) => files.call("list", params),
+    "node.fs.stat": (params: unknown) => files.call("stat", params),
+    "node.fs.read": (params: unknown) => files.call("read", params),
+    "node.fs.write": (params: unknown) => files.call("write", params),
+    "node.fs.mkdir": (params: unknown) => files.call("mkdir", params),
+    "node.fs.move": (params: unknown) => files.call("move", params),
+    "node.fs.delete.preview": (params: unknown) => files.call("preview", params),
+    "node.fs.delete": (params: unknown) => files.call("delete", params),
   };
 }
 

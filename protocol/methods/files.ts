@@ -5,9 +5,7 @@ import { FILE_BOUNDS, fileAnswers, fileFields } from "../files.ts";
 import { method, settledBy } from "../method.ts";
 import { nodeSelector } from "./nodes.ts";
 
-const nodeId = nodeSelector.describe(
-  "The node's durable id alone: a name can pass to another node.",
-);
+const nodeId = nodeSelector;
 const { path, modifiedAtMs } = fileFields;
 const dataBase64 = base64Field(FILE_BOUNDS.chunkBytes);
 const { bytes: _bytes, ...readAnswer } = fileAnswers.read.shape;

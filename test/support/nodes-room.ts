@@ -189,10 +189,14 @@ export class NodesRoom {
   /** From nothing to a worker that answers pings. */
   async online(
     name: string,
-    worker: { readonly answer?: (method: string, params: unknown) => unknown } = {},
+    worker: {
+      readonly answer?: (method: string, params: unknown) => unknown;
+      readonly capabilities?: Readonly<Record<string, unknown>>;
+    } = {},
   ) {
     const joined = await this.join(name);
-    const shown = opening();
+    const { capabilities = CAPABILITIES } = worker;
+    const shown = opening({ capabilities });
     const opened = await this.nodes.methods["node.link.open"](shown, joined.session);
     const nodeKey = opened.nodeKey as NodeKey;
     this.link.workers.set(nodeKey, ({ method, params }) =>
