@@ -3,6 +3,7 @@
  * own file, which is loaded only when it is called: `lemon version` costs neither a socket nor a schema.
  */
 import { type Command, Option } from "commander";
+import type { DoctorFlags } from "./doctor/doctor.ts";
 import { EXIT, exitCodeOf, UsageError } from "./exit.ts";
 import type { JoinFlags, StartFlags, UpFlags } from "./options.ts";
 import type { GetFlags } from "./process/get.ts";
@@ -309,7 +310,12 @@ function addOverviews(program: Command, { shell, report, finish }: CommandContex
       "after",
       "\nExit codes: 0 nothing failed (warnings may stand), 1 a check failed.\n",
     )
-    .action(async (flags: TargetFlags) => {
+    .option(
+      "--allowed-root <dir>",
+      "look for interrupted file work there, too, besides the home directory; repeatable",
+      collect,
+    )
+    .action(async (flags: DoctorFlags) => {
       const { doctor } = await import("./doctor/doctor.ts");
       finish(await doctor(shell, report, flags));
     });

@@ -6,6 +6,7 @@ import { join } from "node:path";
 import { expect } from "chai";
 import { writeControllerRecord } from "../../cli/controller-record.ts";
 import type { Finding, Level } from "../../cli/doctor/check.ts";
+import { checkLeftovers } from "../../cli/doctor/leftovers.ts";
 import {
   checkBarrier,
   checkHome,
@@ -97,6 +98,45 @@ describe("lemon doctor", () => {
     expect(shell.stdout.text).to.match(
       /disk barrier: .*a synced write takes|LEMON_HOME lies in memory/,
     );
+  });
+
+  it("warns of what an interrupted delete or move left below the home directory and the added roots, and of nothing else", async () => {
+    const root = join(folder.path, "root");
+    const random = "0123456789abcdef".repeat(2);
+    for (const path of [
+      `home/.lemon-doctor-${random}`,
+      `user/a/.lemon-delete-${random}/.lemon-delete-${random}`,
+      `user/.lemon-move-notes`,
+      `home/.lemon-delete-${random}`,
+      "root/b",
+    ])
+      mkdirSync(join(folder.path, path), { recursive: true });
+    writeFileSync(join(root, "b", `.lemon-move-${random}`), "");
+    symlinkSync(root, join(folder.path, "user/to-root"));
+    const roots = [join(folder.path, "user"), root];
+    const found = await checkLeftovers(roots, home);
+    expect(found.level).to.equal("warn");
+    expect(found.finding).to.equal(
+      `2 left: ${join(root, "b", `.lemon-move-${random}`)} ${join(folder.path, "user/a", `.lemon-delete-${random}`)}`,
+    );
+    const none = await checkLeftovers([home], home, { entries: 2, ms: 60_000 });
+    expect(none.level).to.equal("warn");
+
+    const shell = newShell();
+    await shell.run("doctor", "--json", "--allowed-root", root);
+    const { checks } = shell.document as { readonly checks: Finding[] };
+    const told = checks.find(({ name }) => name === "interrupted file work");
+    expect(told?.finding).to.match(/^1 left: /);
+  });
+
+  it("says when it could not look at everything", async () => {
+    const root = join(folder.path, "root");
+    mkdirSync(join(root, "a"), { recursive: true });
+    mkdirSync(join(root, "b"));
+    const all = await checkLeftovers([root], home, { entries: 2, ms: 60_000 });
+    expect(all.finding).to.equal("none is left");
+    const some = await checkLeftovers([root], home, { entries: 1, ms: 60_000 });
+    expect(some.finding).to.equal("none is left among the 1 entries looked at");
   });
 
   it("fails an old Node.js", () => {
