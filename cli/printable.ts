@@ -67,3 +67,8 @@ export function durationText(ms: number): string {
   if (ms < 172_800_000) return `${Math.round(ms / 3_600_000)} h`;
   return `${Math.round(ms / 86_400_000)} d`;
 }
+
+/** `1 run`, `2 runs`, `0 runs`. */
+export function counted(count: number, noun: string): string {
+  return `${count} ${noun}${count === 1 ? "" : "s"}`;
+}

@@ -2,7 +2,7 @@
 import type { ResultOf } from "../protocol/methods.ts";
 import { withController } from "./dial.ts";
 import { EXIT } from "./exit.ts";
-import { durationText, printable, table } from "./printable.ts";
+import { counted, durationText, printable, table } from "./printable.ts";
 import type { Report } from "./report.ts";
 import type { Shell } from "./shell.ts";
 import type { TargetFlags } from "./target.ts";
@@ -26,7 +26,7 @@ function lines(answer: ResultOf<"status">, url: string): string[][] {
     ["memory", `${server.memory_mb.toFixed(0)} MB`],
     [
       "connections",
-      `${connections.active}: ${connections.operators} operators, ${connections.nodes} nodes, ${connections.devices} devices`,
+      `${connections.active}: ${counted(connections.operators, "operator")}, ${counted(connections.nodes, "node")}, ${counted(connections.devices, "device")}`,
     ],
     ["runs active", known(runs.active)],
     ["runs queued", known(runs.queued)],

@@ -90,6 +90,11 @@ export class ProcessOpening implements Pick<ProcessService, "run" | "get" | "can
   }
 
   /** Takes no more runs; lets those under way finish until `hurry`, then cancels them. */
+  /** Runs that a drain would wait for now. */
+  get underWay(): number {
+    return this.#service?.underWay ?? 0;
+  }
+
   async drain(hurry: AbortSignal): Promise<void> {
     this.#cancelRetry();
     const service = this.#service;

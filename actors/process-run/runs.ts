@@ -54,6 +54,11 @@ export class Runs {
     return slot;
   }
 
+  /** How many run, are about to, or have an end that is not stored yet. */
+  get underWay(): number {
+    return Math.max(this.#slots.size, this.#active.size);
+  }
+
   /** Whether no further id can be spent. */
   get full(): boolean {
     return this.#store.retained >= PROCESS_BOUNDS.retainedIds;
@@ -88,7 +93,7 @@ export class Runs {
   }
 
   #tellIfIdle(): void {
-    if (this.#slots.size > 0 || this.#active.size > 0) return;
+    if (this.underWay > 0) return;
     for (const tell of this.#tellIdle.splice(0)) tell();
   }
 

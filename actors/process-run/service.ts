@@ -46,6 +46,8 @@ export interface ProcessService {
   get(request: unknown): Promise<ProcessReceipt>;
   /** A `ProcessIdRequest`; an id that was never used is spent on a tombstone. */
   cancel(request: unknown): Promise<ProcessReceipt>;
+  /** Runs that a drain would wait for now. */
+  readonly underWay: number;
   /**
    * For the end of the worker: takes no more runs, lets those under way finish for `graceMs` (default
    * 10,000) and cancels the rest. Resolves when every end is stored, or a few seconds after the cancel.
@@ -158,6 +160,10 @@ class Door implements ProcessService {
 
   async cancel(raw: unknown): Promise<ProcessReceipt> {
     return await this.#service.ask("cancel", readRequest(processIdRequest, raw), CALL);
+  }
+
+  get underWay(): number {
+    return this.#runs.underWay;
   }
 
   async drain({ graceMs = DRAIN_MS } = {}): Promise<void> {

@@ -4,7 +4,7 @@ import { LemonError } from "../../protocol/errors.ts";
 import type { ResultOf } from "../../protocol/methods.ts";
 import { withController } from "../dial.ts";
 import { EXIT } from "../exit.ts";
-import { bytesText, durationText, printable, table } from "../printable.ts";
+import { bytesText, counted, durationText, printable, table } from "../printable.ts";
 import type { Report } from "../report.ts";
 import type { Shell } from "../shell.ts";
 import type { TargetFlags } from "../target.ts";
@@ -50,7 +50,7 @@ async function hostOf(client: Client, nodeId: string): Promise<Host> {
 export function receiptsWarning(receipts: Description["metadata"]["receipts"]): string | null {
   if (receipts === null || receipts.retained < receipts.limit * RECEIPTS_WARN_SHARE) return null;
   const left = Math.max(0, receipts.limit - receipts.retained);
-  return `warning: ${left} process ids are left on this node; spent ids are never freed: join another node`;
+  return `warning: ${counted(left, "process id")} left on this node; spent ids are never freed: join another node`;
 }
 
 function lines(node: Description, host: Host): string[][] {

@@ -86,17 +86,53 @@ export async function remark(report: Report, receipt: Receipt): Promise<void> {
 }
 
 export function receiptTable(receipt: Receipt): string {
+  const meaning = meaningOf(receipt);
   return table([
     ["process", printable(receipt.processId)],
     ["node", printable(receipt.nodeId)],
     ["state", receipt.state],
-    ["exit code", receipt.exitCode === null ? "none observed" : String(receipt.exitCode)],
-    ["stdout", outputText(receipt.stdoutBase64)],
-    ["stderr", outputText(receipt.stderrBase64)],
-    ["truncated", receipt.outputTruncated ? "yes" : "no"],
+    ...(meaning === null ? [] : [["meaning", meaning]]),
+    ...(receipt.exitCode === null ? [] : [["exit code", String(receipt.exitCode)]]),
+    ...outputRows(receipt),
   ]);
 }
 
+/** What a state without an exit tells; null where the exit tells it all. */
+function meaningOf({ state, exitCode, stdoutBase64 }: Receipt): string | null {
+  if (exitCode !== null) return null;
+  switch (state) {
+    case "completed":
+      return null;
+    case "running":
+      return "its end is not known yet; ask again later";
+    case "cancelled":
+      return stdoutBase64 === null
+        ? "it never ran, or was stopped and no exit of it was observed; its id is spent"
+        : "it was stopped, and what it wrote until then was kept; no exit of that was observed";
+    case "outcome_unknown":
+      return LOST_FOR_GOOD;
+    case "not_found":
+      return "its id was never used on this node";
+  }
+}
+
+/** Nothing was captured of what never ran, or has not ended: then there is nothing to be cut off. */
+function outputRows(receipt: Receipt): string[][] {
+  const { exitCode, stdoutBase64, stderrBase64, outputTruncated } = receipt;
+  if (stdoutBase64 === null && stderrBase64 === null) {
+    return exitCode === null ? [] : [["output", "no longer available"]];
+  }
+  return [
+    ["stdout", outputText(stdoutBase64)],
+    ["stderr", outputText(stderrBase64)],
+    ["cut off", outputTruncated ? "yes, at its bound" : "no"],
+  ];
+}
+
+/** A receipt that reads `outcome_unknown` never changes: to ask again settles nothing. */
+export const LOST_FOR_GOOD =
+  "nobody saw its end, and this receipt stays so; it ran at most once: look at its machine";
+
 function outputText(base64: string | null): string {
-  return base64 === null ? "not available" : bytesText(Buffer.byteLength(base64, "base64"));
+  return base64 === null ? "no longer available" : bytesText(Buffer.byteLength(base64, "base64"));
 }

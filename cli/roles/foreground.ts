@@ -10,7 +10,8 @@
 import { LemonError } from "../../protocol/errors.ts";
 import type { ActorSystem, Death } from "../../supervision/actor.ts";
 
-const DRAIN_MS = 10_000;
+/** What still runs gets this long after the first signal. */
+export const DRAIN_MS = 10_000;
 const SIGNALS = ["SIGINT", "SIGTERM"] as const;
 
 export interface Foreground extends Disposable {

@@ -21,7 +21,9 @@ import type { NatsServerMessages } from "../../transport/nats-server/child-actor
 import { openReceiptStore } from "../../transport/receipts/open.ts";
 import { requestController } from "../../transport/rpc/requests.ts";
 import { type RpcServer, serveRpc } from "../../transport/rpc/server.ts";
+import { counted } from "../printable.ts";
 import type { RoleContext } from "./context.ts";
+import { DRAIN_MS } from "./foreground.ts";
 
 export interface NodeServicesOptions {
   readonly parent: SupervisorRef;
@@ -160,7 +162,16 @@ export async function startNodeServices(
       const { storeId, storeSequence } = processes.facts();
       return { storeId, storeSequence };
     },
-    drain: (hurry) => processes.drain(hurry),
+    async drain(hurry) {
+      const runs = processes.underWay;
+      if (runs > 0 && !hurry.aborted) {
+        log.info({ runs, withinMs: DRAIN_MS }, "waiting for runs to end");
+        context.say(
+          `waits up to ${DRAIN_MS / 1_000} s for ${counted(runs, "run")} to end, then cancels what is left; a second Ctrl-C or SIGTERM cancels at once`,
+        );
+      }
+      await processes.drain(hurry);
+    },
     [Symbol.asyncDispose]: () => owned.disposeAsync(),
   };
 }

@@ -363,7 +363,7 @@ describe("lemon doctor", () => {
       name: "has 900 spent ids",
       node: nodeDescription({}, { receipts: { retained: 900, limit: 1_000 } }),
       level: "warn",
-      finding: "100 process ids are left",
+      finding: "100 process ids left on",
     },
     {
       name: "runs another version",

@@ -95,7 +95,7 @@ describe("lemon node", () => {
         .on("node.describe", () => nodeDescription({}, { receipts: { retained, limit: 1_000 } }))
         .on("node.host.info", () => host);
       expect(await node("show", NODE_ID, "--json")).to.equal(0);
-      expect(shell.stderr.text.includes(`${1_000 - retained} process ids are left`)).to.equal(
+      expect(shell.stderr.text.includes(`${1_000 - retained} process ids left on`)).to.equal(
         warned,
       );
       expect(shell.document).to.deep.include({ nodeId: NODE_ID, host });

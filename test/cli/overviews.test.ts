@@ -150,7 +150,8 @@ describe("the overviews", () => {
     const shell = newShell();
     expect(await shell.run("status")).to.equal(0);
     expect(shell.stdout.text)
-      .to.match(/^runs active +0$/m)
+      .to.match(/^connections +3: 2 operators, 1 node, 0 devices$/m)
+      .and.match(/^runs active +0$/m)
       .and.match(/^runs queued +unknown$/m)
       .and.match(/^completed today +5$/m)
       .and.match(/^failed today +unknown$/m)

@@ -56,6 +56,33 @@ describe("lemon process", () => {
     });
   }
 
+  it("get says what a state means, and nothing of output that there never was", async () => {
+    const told: readonly (readonly [Parameters<typeof bare>[1], RegExp])[] = [
+      ["not_found", /^meaning +its id was never used on this node$/m],
+      ["running", /^meaning +its end is not known yet/m],
+      ["cancelled", /^meaning +it never ran, or was stopped .* its id is spent$/m],
+      ["outcome_unknown", /^meaning +nobody saw its end, and this receipt stays so/m],
+    ];
+    for (const [state, meaning] of told) {
+      peer.on("node.process.get", () => bare("t:1", state));
+      shell = newShell();
+      await shell.run("process", "get", "worker-1", "t:1");
+      expect(shell.stdout.text)
+        .to.match(meaning)
+        .and.not.match(/^(?:stdout|cut off|output)/m);
+    }
+    peer.on("node.process.get", () =>
+      completed("t:1", { stdoutBase64: null, stderrBase64: null, outputTruncated: true }),
+    );
+    shell = newShell();
+    await shell.run("process", "get", "worker-1", "t:1");
+    expect(shell.stdout.text).to.match(/^output +no longer available$/m);
+    peer.on("node.process.get", () => completed("t:1", { outputTruncated: true }));
+    shell = newShell();
+    await shell.run("process", "get", "worker-1", "t:1");
+    expect(shell.stdout.text).to.match(/^cut off +yes, at its bound$/m);
+  });
+
   it("get passes bytes through with --output, and only counts them without", async () => {
     const bytes = Uint8Array.from({ length: 256 }, (_, index) => index);
     peer.on("node.process.get", ({ processId }) =>

@@ -74,6 +74,7 @@ class Room {
       run: async () => RECEIPT,
       get: async () => RECEIPT,
       cancel: async () => RECEIPT,
+      underWay: 0,
       drain: async ({ graceMs } = {}) => void this.drains.push(graceMs),
     }),
   });

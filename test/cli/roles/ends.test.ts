@@ -66,6 +66,8 @@ describe("the end of a role", function () {
     const { receipt, letGo } = await begin(client, nodeId, "drained");
     role.child.kill("SIGTERM");
     const refusal = await refused(client, nodeId);
+    expect(role.log).to.match(/^lemon: waits up to 10 s for 1 run to end.*a second Ctrl-C/m);
+    expect(role.log).to.match(/"runs":1,.*"waiting for runs to end"/);
     expect(refusal).to.include({ code: "unavailable", mutationMayHaveApplied: false });
     const read = await client.call("node.process.get", { nodeId, processId: "drained" });
     expect(read.state).to.equal("running");
@@ -120,7 +122,7 @@ describe("the end of a role", function () {
       await come(home, role);
       role.child.kill("SIGTERM");
       await expectEnded(role, home);
-      expect(role.log, moment).to.not.match(/^lemon: /m);
+      expect(role.log, moment).to.not.match(/^lemon: (?!waits)/m);
     }
   });
 
