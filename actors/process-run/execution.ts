@@ -3,7 +3,8 @@
  *
  * 1. The exit that is told was observed. A run that ended by itself while it was being stopped has
  *    completed; only too much output always reads as stopped, since whether the program was quicker to
- *    exit than we to read is chance.
+ *    exit than we to read is chance. The exit that it then made by itself is none of a stopped run, and is
+ *    not told: a 0 would read as success though output is missing.
  * 2. What the program leaves running may still write until it has been silent for a moment; then it is
  *    ended, too.
  * 3. However it ends, nothing of it holds a descriptor here afterwards.
@@ -29,7 +30,7 @@ type StopCause = "cancel" | "timeout" | "overflow";
 export interface ExecutionEnd {
   /** `exited`: by itself. */
   readonly cause: "exited" | StopCause;
-  /** 128 + N for a death by signal N; null when no end was observed. */
+  /** 128 + N for a death by signal N; null when no end was observed that goes with the cause. */
   readonly exitCode: number | null;
   readonly stdout: Uint8Array<ArrayBuffer>;
   readonly stderr: Uint8Array<ArrayBuffer>;
@@ -117,9 +118,11 @@ export class Execution {
   }
 
   #tell(exit: Exit | null, leftBehind: boolean): ExecutionEnd {
+    const cause = this.#causeOf(exit);
+    const isItsEnd = exit !== null && (cause === "exited" || this.#wasKilled(exit));
     return {
-      cause: this.#causeOf(exit),
-      exitCode: exit === null ? null : (exit.code ?? 128 + (exit.signal ?? 0)),
+      cause,
+      exitCode: isItsEnd ? (exit.code ?? 128 + (exit.signal ?? 0)) : null,
       stdout: this.#output.take("stdout"),
       stderr: this.#output.take("stderr"),
       outputTruncated: !this.#output.complete,
@@ -130,6 +133,11 @@ export class Execution {
   #causeOf(exit: Exit | null): ExecutionEnd["cause"] {
     if (this.#output.hasOverflowed) return "overflow";
     if (this.#cause === undefined) return "exited";
-    return exit === null || exit.signal === SIGKILL ? this.#cause : "exited";
+    return exit === null || this.#wasKilled(exit) ? this.#cause : "exited";
+  }
+
+  /** By us, as far as can be told. */
+  #wasKilled({ signal }: Exit): boolean {
+    return this.#cause !== undefined && signal === SIGKILL;
   }
 }

@@ -10,6 +10,7 @@ import type { Clock } from "../../host/clock.ts";
 import type { Environment } from "../../host/environment.ts";
 import { findExecutable } from "../../host/executable.ts";
 import type { Spawner } from "../../host/spawner.ts";
+import { type ErrorCode, LemonError } from "../../protocol/errors.ts";
 import type { ProcessRunRequest } from "../../protocol/process.ts";
 import { Execution } from "./execution.ts";
 
@@ -25,6 +26,20 @@ export interface LaunchGround {
 type Found =
   | { readonly directory: PinnedDirectory; readonly executable: string }
   | { readonly failure: unknown };
+
+type Sentences = Readonly<Partial<Record<ErrorCode, string>>>;
+
+/** The table's sentences do not say what it is that was not found: the node and the id could be meant as well. */
+const DIRECTORY: Sentences = {
+  not_found: "The working directory does not exist on the node",
+  not_directory: "The working directory is not a directory",
+  permission_denied: "The operating system refused access to the working directory",
+  path_not_allowed: "The working directory is outside the node's allowed roots",
+  invalid_path: "The path of the working directory is not acceptable",
+};
+const PROGRAM: Sentences = {
+  permission_denied: "The operating system refused to execute the program",
+};
 
 export class Launch {
   readonly #ground: LaunchGround;
@@ -61,7 +76,9 @@ export class Launch {
         timeoutMs,
         maxOutputBytes,
       };
-      return await Execution.start(spawner, spec, clock);
+      return await Execution.start(spawner, spec, clock).catch((failure: unknown) => {
+        throw said(PROGRAM, failure);
+      });
     } finally {
       this.discard();
     }
@@ -78,11 +95,29 @@ export class Launch {
     const { argv, cwd } = this.#request;
     let directory: PinnedDirectory | undefined;
     try {
-      directory = roots.openDirectory(cwd);
-      return { directory, executable: findExecutable(argv[0] ?? "", environment["PATH"] ?? "") };
+      directory = saying(DIRECTORY, () => roots.openDirectory(cwd));
+      const path = environment["PATH"] ?? "";
+      return { directory, executable: saying(PROGRAM, () => findExecutable(argv[0] ?? "", path)) };
     } catch (failure) {
       directory?.close();
       return { failure };
     }
   }
+}
+
+function saying<T>(sentences: Sentences, work: () => T): T {
+  try {
+    return work();
+  } catch (failure) {
+    throw said(sentences, failure);
+  }
+}
+
+function said(sentences: Sentences, failure: unknown): unknown {
+  if (!(failure instanceof LemonError)) return failure;
+  const message = sentences[failure.code];
+  if (message === undefined) return failure;
+  const { code, wire, retrySafe, mutationMayHaveApplied, details } = failure;
+  const known = { wire, retrySafe, mutationMayHaveApplied, details, cause: failure };
+  return new LemonError(code, { message, ...known });
 }

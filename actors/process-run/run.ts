@@ -131,13 +131,15 @@ function mayHaveStarted(failure: unknown): boolean {
   return !(failure instanceof LemonError) || failure.mutationMayHaveApplied;
 }
 
+const SPENT = "; the id is spent";
+
 /** Nothing ran, but the fence was written: the same request will be told `cancelled`. */
 function neverStarted(failure: unknown): unknown {
   if (!(failure instanceof LemonError)) return failure;
   const { code, message, wire, details } = failure;
   const cause = failure;
   return new LemonError(code, {
-    message,
+    message: message.endsWith(SPENT) ? message : `${message}${SPENT}`,
     wire,
     details,
     retrySafe: false,

@@ -84,7 +84,18 @@ for (const mode of MODES) {
         await start(shell("printf 12345; printf 678901 >&2"), { maxOutputBytes: 10 })
       ).ended;
       expect(cut).to.include({ cause: "overflow", outputTruncated: true });
+      expect(cut.exitCode).to.be.oneOf([null, 137]);
       expect(cut.stdout.length + cut.stderr.length).to.equal(10);
+    });
+
+    it("tells no exit that a program made by itself after it wrote too much: 0 would read as success", async () => {
+      for (const script of ["printf ab", "printf ab; exit 7", "printf ab; kill -TERM $$"]) {
+        const execution = await start(shell(script), { maxOutputBytes: 1 });
+        const end = await execution.ended;
+        // Whether it was quicker to exit than we to read is chance.
+        expect(end).to.include({ cause: "overflow", outputTruncated: true });
+        expect(end.exitCode).to.be.oneOf([null, 137]);
+      }
     });
 
     it("keeps the head of a flood, and ends it", async () => {
@@ -174,7 +185,7 @@ for (const mode of MODES) {
         maxOutputBytes: 5_000,
       });
       const end = await ended;
-      expect(end).to.include({ cause: "overflow", exitCode: 0, outputTruncated: true });
+      expect(end).to.include({ cause: "overflow", exitCode: null, outputTruncated: true });
       expect(end.stdout.length).to.equal(5_000);
     });
 

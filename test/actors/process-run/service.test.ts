@@ -224,6 +224,11 @@ describe("the process service of a node", () => {
         const run = request(["true"], changes());
         const refusal = await refusalOf(() => room.service.run(run));
         expect(refusal).to.include({ code, retrySafe: false, mutationMayHaveApplied: false });
+        expect(refusal.message).to.match(
+          what.startsWith("the directory")
+            ? /^The working directory .*; the id is spent$|access to the working directory; the id is spent$/
+            : /(?:executable|program|process)[^;]*; the id is spent$/,
+        );
         const cancelled = { ...absent(run.processId), state: "cancelled" };
         expect(await room.service.get({ processId: run.processId })).to.deep.equal(cancelled);
         expect(await room.service.run(run)).to.deep.equal(cancelled);
