@@ -22,7 +22,7 @@ Exit codes:
   121  refused; nothing happened
   122  not found
   123  conflict with what is already so
-  125  the outcome is unknown; the command that asks again is printed
+  125  the outcome is unknown; what to do is printed
   126  cancelled, and no exit was observed
   process run otherwise ends with the remote exit code; --json tells them apart.
 `;

@@ -7,7 +7,7 @@
  */
 import { CallError } from "../client/errors.ts";
 import { LemonError } from "../protocol/errors.ts";
-import { certificateAdvice } from "./certificate.ts";
+import { connectAdvice } from "./connect-advice.ts";
 import { exitCodeOf, UsageError } from "./exit.ts";
 import { printable } from "./printable.ts";
 import type { Shell } from "./shell.ts";
@@ -65,7 +65,7 @@ function jsonText(document: unknown): string {
 
 function sentenceOf(error: unknown): string {
   if (error instanceof LemonError) {
-    const advice = certificateAdvice(error);
+    const advice = connectAdvice(error);
     return advice === null ? error.message : `${error.message}; ${advice}`;
   }
   return error instanceof Error ? `unexpected failure: ${error.message}` : "unexpected failure";

@@ -9,7 +9,7 @@ import { z } from "zod";
 import { type Client, ConnectError, connect } from "../../client/index.ts";
 import { LemonError } from "../../protocol/errors.ts";
 import { LEMON_VERSION } from "../../protocol/version.ts";
-import { certificateAdvice } from "../certificate.ts";
+import { connectAdvice } from "../connect-advice.ts";
 import { connectOptions, trustOf } from "../dial.ts";
 import { UsageError } from "../exit.ts";
 import { receiptsWarning } from "../node/show.ts";
@@ -31,8 +31,7 @@ export async function* checkController(
     target = await resolveTarget(shell, flags);
   } catch (error) {
     if (!(error instanceof LemonError) || (error instanceof UsageError && required)) throw error;
-    const mend = "start one with `lemon up`, or name one with --controller";
-    yield warn(name, error.message, error instanceof UsageError ? (error.hint ?? mend) : mend);
+    yield unresolved(error);
     return;
   }
   if (target.warning !== null) yield warn("encryption", target.warning, "use wss://");
@@ -59,11 +58,27 @@ export async function* checkController(
   }
 }
 
-function mendOf(error: ConnectError): string {
-  if (error.code === "unauthorized") return "give the right token with LEMON_WS_TOKEN";
-  return (
-    certificateAdvice(error) ?? "start it, or check the address, the port and what stands between"
+/** Why it is not known which controller to look at; the finding and its mend in words of their own. */
+function unresolved(error: LemonError): Finding {
+  if (error.code === "unavailable")
+    return warn(
+      "controller",
+      "none runs here",
+      "start one with `lemon up`, or name one with --controller",
+    );
+  const mend =
+    error.code === "operator_token_unusable"
+      ? "chmod 600 that file and 700 its folder if they are yours, or give the token with LEMON_WS_TOKEN"
+      : "name one with --controller";
+  return warn(
+    "controller",
+    error.message,
+    error instanceof UsageError ? (error.hint ?? mend) : mend,
   );
+}
+
+function mendOf(error: ConnectError): string {
+  return connectAdvice(error) ?? "start it, or check the address, the port and what stands between";
 }
 
 async function checkVersion(client: Client, target: Target): Promise<Finding> {

@@ -9,7 +9,7 @@ import { selectNode } from "../node/select.ts";
 import type { Report } from "../report.ts";
 import type { Shell } from "../shell.ts";
 import type { TargetFlags } from "../target.ts";
-import { getCommand, type Receipt, type RunName, receiptTable } from "./receipt.ts";
+import { getCommand, LOST_FOR_GOOD, type Receipt, type RunName, receiptTable } from "./receipt.ts";
 import { readProcessId } from "./request.ts";
 import { settleByGet } from "./settle.ts";
 
@@ -70,6 +70,10 @@ async function tell(report: Report, name: RunName, receipt: Receipt): Promise<nu
   if (receipt.state === "completed") {
     await report.message("it had already ended by itself");
     return EXIT.ok;
+  }
+  if (receipt.state === "outcome_unknown") {
+    await report.message(LOST_FOR_GOOD);
+    return EXIT.unknown;
   }
   await report.message(`the cancel settled nothing; ask again with: ${getCommand(name)}`);
   return EXIT.unknown;

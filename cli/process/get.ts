@@ -31,6 +31,7 @@ export async function processGet(
   if (report.json) await report.result(receipt, () => "");
   else await writeOutputs(shell, receipt);
   await remark(report, receipt);
-  if (receipt.exitCode === null) await report.message(`state ${receipt.state}`);
+  if (receipt.state === "running" || receipt.state === "not_found")
+    await report.message(`state ${receipt.state}`);
   return runExitCode(receipt);
 }

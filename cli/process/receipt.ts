@@ -71,15 +71,21 @@ export async function writeOutputs(shell: Shell, receipt: Receipt): Promise<void
 }
 
 /** Says on stderr what the bytes and the exit code alone would not. */
-export async function remark(report: Report, receipt: Receipt): Promise<void> {
+export async function remark(
+  report: Report,
+  receipt: Receipt,
+  why = "was cancelled",
+): Promise<void> {
   const { state, exitCode, stdoutBase64, stderrBase64, outputTruncated } = receipt;
   if (state === "cancelled")
     await report.message(
       exitCode === null
-        ? "the process was cancelled; no exit was observed"
-        : `the process was cancelled; it ended with ${exitCode}`,
+        ? `the process ${why}; no exit was observed`
+        : `the process ${why}; it ended with ${exitCode}`,
     );
-  if (state !== "completed" && exitCode === null) return;
+  if (state === "outcome_unknown") await report.message(LOST_FOR_GOOD);
+  // There never was any.
+  if (exitCode === null && stdoutBase64 === null && stderrBase64 === null) return;
   if (stdoutBase64 === null || stderrBase64 === null)
     await report.message("the output is no longer available");
   else if (outputTruncated) await report.message("the output was cut off at its bound");

@@ -9,9 +9,8 @@
 import { CallError, type Client, type ConnectOptions, connect } from "../../client/index.ts";
 import { LemonError } from "../../protocol/errors.ts";
 import { connectOptions } from "../dial.ts";
-import { EXIT } from "../exit.ts";
 import { selectNode } from "../node/select.ts";
-import { printable } from "../printable.ts";
+import { bytesText, printable } from "../printable.ts";
 import type { FailureContext, Report } from "../report.ts";
 import type { Shell } from "../shell.ts";
 import { resolveTarget, type TargetFlags } from "../target.ts";
@@ -85,6 +84,9 @@ class Run {
   #client: Client;
   /** The matter is decided: what still fails afterwards is nobody's concern. */
   #decided = false;
+  /** The cancel was sent, and has not failed. */
+  #asked = false;
+  #answeredAfterMs: number | null = null;
 
   constructor(
     shell: Shell,
@@ -125,10 +127,13 @@ class Run {
 
   async #work(): Promise<Ending> {
     const { nodeId } = this.#name;
-    const overAtMs = this.#shell.timers.monotonicMs() + this.#request.timeoutMs + OVERTIME_MS;
+    const begunAtMs = this.#shell.timers.monotonicMs();
+    const overAtMs = begunAtMs + this.#request.timeoutMs + OVERTIME_MS;
     try {
       const params = { nodeId, ...this.#request };
-      return { kind: "receipt", receipt: await this.#client.call("node.process.run", params) };
+      const receipt = await this.#client.call("node.process.run", params);
+      this.#answeredAfterMs = this.#shell.timers.monotonicMs() - begunAtMs;
+      return { kind: "receipt", receipt };
     } catch (error) {
       if (!(error instanceof CallError) || !error.mutationMayHaveApplied) throw error;
       if (this.#decided) return { kind: "detached" };
@@ -161,12 +166,14 @@ class Run {
   async #cancel(): Promise<void> {
     const { nodeId, processId } = this.#name;
     await this.#report.message("cancelling");
+    this.#asked = true;
     try {
       const receipt = await this.#client.call("node.process.cancel", { nodeId, processId });
       if (isFinal(receipt)) this.#ending.resolve({ kind: "receipt", receipt });
     } catch (error) {
       if (this.#decided) return;
       if (!(error instanceof LemonError)) throw error;
+      this.#asked = false;
       await this.#report.message(`the cancel failed: ${printable(error.message)}`);
       await this.#report.message("still waiting for the run; interrupt again to detach");
     }
@@ -188,17 +195,28 @@ class Run {
   async #tellReceipt(receipt: Receipt): Promise<number> {
     if (this.#report.json) await this.#report.result(receipt, () => "");
     else await writeOutputs(this.#shell, receipt);
-    await remark(this.#report, receipt);
-    const exitCode = runExitCode(receipt);
-    if (exitCode === EXIT.unknown && receipt.exitCode === null) {
-      await this.#report.message(
-        receipt.state === "running"
-          ? "the process still runs"
-          : "the node was interrupted while the process ran: its outcome is unknown",
-      );
+    await remark(this.#report, receipt, this.#whyStopped(receipt));
+    if (receipt.state === "running") {
+      await this.#report.message("the process still runs");
       await this.#pointToGet();
     }
-    return exitCode;
+    return runExitCode(receipt);
+  }
+
+  /** What is certain here of why a run was stopped; the receipt does not tell. */
+  #whyStopped({ stdoutBase64, stderrBase64, outputTruncated }: Receipt): string {
+    const { maxOutputBytes, timeoutMs } = this.#request;
+    const bytes = [stdoutBase64, stderrBase64].reduce(
+      (sum, base64) => sum + Buffer.byteLength(base64 ?? "", "base64"),
+      0,
+    );
+    if (outputTruncated && bytes === maxOutputBytes)
+      return `was stopped: its output reached its bound of ${bytesText(bytes)} (--max-output)`;
+    if (this.#asked) return "was cancelled, as you asked";
+    // Only its own answer tells when it ended.
+    if (this.#answeredAfterMs !== null && this.#answeredAfterMs >= timeoutMs)
+      return `was stopped: its time of ${timeoutMs / 1_000} s (--timeout) was over`;
+    return "was cancelled";
   }
 
   async #tellFailure(error: unknown, receipt: Receipt | null): Promise<number> {

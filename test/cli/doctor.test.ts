@@ -302,7 +302,17 @@ describe("lemon doctor", () => {
   it("only warns when no controller runs here and none was named", async () => {
     const { exitCode, find } = await examine({ LEMON_CONTROLLER: "" });
     expect(exitCode).to.equal(0);
-    expect(find("controller")).to.include({ level: "warn" });
+    expect(find("controller")).to.include({ level: "warn", finding: "none runs here" });
+    expect(find("controller")?.mend).to.include("start one with `lemon up`");
+  });
+
+  it("says how to mend a running controller's token that others can read, not to start another", async () => {
+    const tokenFile = join(home, "run", "control-plane-4042.token");
+    await writeControllerRecord(home, { port: 4_042, ...ownIdentity(), tokenFile });
+    writeFileSync(tokenFile, "t".repeat(43), { mode: 0o640 });
+    const { find } = await examine({ LEMON_CONTROLLER: "", LEMON_WS_TOKEN: "" });
+    expect(find("controller")?.finding).to.include("can not be used (mode)");
+    expect(find("controller")?.mend).to.include("chmod 600").and.not.include("lemon up");
   });
 
   it("fails when the controller that was named does not answer", async () => {

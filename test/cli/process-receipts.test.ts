@@ -136,10 +136,11 @@ describe("lemon process", () => {
     expect(shell.stderr.text).to.include("already ended by itself");
   });
 
-  it("cancel ends with 125 when the outcome is unknown, with the get command", async () => {
+  it("cancel ends with 125 when nobody saw the end, and says that it stays so", async () => {
     peer.on("node.process.cancel", ({ processId }) => bare(processId, "outcome_unknown"));
     expect(await shell.run("process", "cancel", "worker-1", "t:1")).to.equal(125);
-    expect(shell.stderr.text).to.include(`lemon process get ${NODE_ID} t:1`);
+    expect(shell.stderr.text).to.include("nobody saw its end, and this receipt stays so");
+    expect(shell.stderr.text).not.to.include("ask again");
   });
 
   it("cancel ends with 123 when another worker life has the run", async () => {

@@ -3,6 +3,7 @@ import { expect } from "chai";
 import { LemonError } from "../../protocol/errors.ts";
 import type { ResultOf } from "../../protocol/methods.ts";
 import { FakeControlPlane } from "../support/fake-control-plane.ts";
+import { ManualTimers } from "../support/manual-timers.ts";
 import { bare, base64, completed, NODE_ID, nodeList, nodeRow } from "../support/node-rows.ts";
 import { tempFolder } from "../support/temp-folder.ts";
 import { TestShell } from "../support/test-shell.ts";
@@ -154,7 +155,7 @@ describe("lemon process run", () => {
       name: "an unknown outcome",
       receipt: bare("t:1", "outcome_unknown"),
       exitCode: 125,
-      stderr: new RegExp(`outcome is unknown\nlemon: ask again with: ${GET}\n$`),
+      stderr: /^lemon: nobody saw its end, and this receipt stays so; .* look at its machine\n$/,
     },
     {
       name: "a run that another worker life still has",
@@ -163,6 +164,64 @@ describe("lemon process run", () => {
       stderr: new RegExp(`still runs\nlemon: ask again with: ${GET}\n$`),
     },
   ];
+  const stopped = { state: "cancelled", exitCode: 137 } as const;
+  const stops: readonly {
+    readonly what: string;
+    readonly receipt: Partial<ResultOf<"node.process.run">>;
+    readonly afterMs: number;
+    readonly exitCode: number;
+    readonly stderr: RegExp;
+  }[] = [
+    {
+      what: "too much output",
+      receipt: { ...stopped, stdoutBase64: base64("ab"), outputTruncated: true },
+      afterMs: 0,
+      exitCode: 137,
+      stderr:
+        /^lemon: the process was stopped: its output reached its bound of 2 B \(--max-output\); it ended with 137$/m,
+    },
+    {
+      what: "too much output, and an exit that is not told",
+      receipt: {
+        ...stopped,
+        exitCode: null,
+        stdoutBase64: base64("ab"),
+        outputTruncated: true,
+      },
+      afterMs: 0,
+      exitCode: 126,
+      stderr: /--max-output\); no exit was observed\nlemon: the output was cut off at its bound\n$/,
+    },
+    {
+      what: "its timeout",
+      receipt: stopped,
+      afterMs: 1_500,
+      exitCode: 137,
+      stderr:
+        /^lemon: the process was stopped: its time of 1.5 s \(--timeout\) was over; it ended with 137\n$/,
+    },
+    {
+      what: "somebody else, before its time",
+      receipt: { ...stopped, outputTruncated: true },
+      afterMs: 1_499,
+      exitCode: 137,
+      stderr: /^lemon: the process was cancelled; it ended with 137$/m,
+    },
+  ];
+  for (const { what, receipt, afterMs, exitCode, stderr } of stops) {
+    it(`says what is certain of a stop by ${what}`, async () => {
+      const timers = new ManualTimers();
+      shell = newShell({ timers });
+      peer.on("node.process.run", ({ processId }) => {
+        timers.oversleep(afterMs);
+        return completed(processId, { stdoutBase64: "", stderrBase64: "", ...receipt });
+      });
+      const flags = ["--timeout", "1500ms", "--max-output", "2", "--id", "t:1"];
+      expect(await run("worker-1", ...flags, "--", "x")).to.equal(exitCode);
+      expect(shell.stderr.text).to.match(stderr);
+    });
+  }
+
   for (const { name, receipt, exitCode, stderr } of endings) {
     it(`ends with ${exitCode} after ${name}`, async () => {
       peer.on("node.process.run", ({ processId }) => completed(processId, receipt));
@@ -238,7 +297,9 @@ describe("lemon process run", () => {
   it("ends with 121 when the token is wrong", async () => {
     shell = newShell({ environment: { LEMON_WS_TOKEN: "guess" } });
     expect(await run("worker-1", "--", "x")).to.equal(121);
-    expect(shell.stderr.text).to.equal("lemon: Operator token is invalid\n");
+    expect(shell.stderr.text).to.equal(
+      "lemon: Operator token is invalid; give the operator's token with LEMON_WS_TOKEN or --operator-token-file\n",
+    );
   });
 
   it("ends with 1 when nobody listens", async () => {
@@ -382,9 +443,7 @@ describe("lemon process run", () => {
 
   it("prints a get command that works for an id with a leading dash, on the controller that was named", async () => {
     shell = new TestShell({ environment: { LEMON_WS_TOKEN: "secret" } });
-    peer.on("node.process.run", ({ processId }) =>
-      completed(processId, bare("-x", "outcome_unknown")),
-    );
+    peer.on("node.process.run", ({ processId }) => completed(processId, bare("-x", "running")));
     const exitCode = await run("worker-1", "--controller", peer.url, "--id", "-x", "--", "true");
     expect(exitCode).to.equal(125);
     const [, command = ""] = /ask again with: lemon (.*)\n$/.exec(shell.stderr.text) ?? [];
