@@ -113,9 +113,14 @@ describe("whether a controller can do its work", () => {
     // What still runs holds the end up.
     const client = await place.client(up.url, managedToken(up));
     const marker = join(place.folder("user"), "started");
+    const nodeId = String(up.ready["nodeId"]);
+    await until("a node that is online again", async () => {
+      const { nodes } = await client.call("node.list", {});
+      return nodes.find((node) => node.nodeId === nodeId && node.status === "online");
+    });
     void client
       .call("node.process.run", {
-        nodeId: String(up.ready["nodeId"]),
+        nodeId,
         processId: "holds:1",
         cwd: ".",
         argv: ["sh", "-c", `echo > ${marker}; sleep 60`],
