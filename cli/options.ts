@@ -4,6 +4,7 @@
  */
 import { statSync } from "node:fs";
 import { isAbsolute, resolve } from "node:path";
+import { nodeName } from "../protocol/methods/nodes.ts";
 import { port, switchedOn, variable } from "./arguments.ts";
 import { controllerUrl, isReadableOnTheWay } from "./controller-url.ts";
 import { type DoorFlags, type DoorOptions, doorOptions } from "./door-options.ts";
@@ -138,8 +139,8 @@ export function upOptions(shell: Shell, flags: UpFlags): UpOptions {
 
 export async function joinOptions(shell: Shell, flags: JoinFlags): Promise<JoinOptions> {
   const { environment } = shell;
-  if (/\p{C}/u.test(flags.name) || flags.name.trim() === "" || [...flags.name].length > 128)
-    throw new UsageError("--name wants 1 to 128 printable characters");
+  const name = nodeName.safeParse(flags.name);
+  if (!name.success) throw new UsageError(`--name ${name.error.issues[0]?.message}`);
   const named = flags.controller ?? variable(environment, "LEMON_CONTROLLER");
   if (named === null)
     throw new UsageError("node join needs --controller URL (or LEMON_CONTROLLER)");
@@ -171,7 +172,7 @@ export async function joinOptions(shell: Shell, flags: JoinFlags): Promise<JoinO
     ...roleOptions(shell, flags),
     // The variable is the launcher's word for where the user stood.
     ...place(shell, flags, variable(environment, "LEMON_NODE_LAUNCH_CWD") ?? shell.cwd),
-    name: flags.name.trim(),
+    name: name.data,
     controller,
     operatorToken: await secret(shell, {
       given: flags.operatorToken,

@@ -32,6 +32,22 @@ export interface Session {
   readonly token: string;
 }
 
+/**
+ * Finds out what speaks against a join before anything is fetched for it, and changes nothing: what is asked
+ * for can not be, or the controller does not take the token, or is not there. Errors: as `enrol`.
+ */
+export async function vet(options: EnrolOptions): Promise<void> {
+  const { join } = options;
+  const { home, name: localName, controller, nodeId } = join;
+  const stored = await findEnrolment(home, { localName, controller, nodeId });
+  if (join.token === null) {
+    if (stored !== null && stored.token !== null && !join.pair && !join.repair) return;
+    claimOf(join, stored);
+  }
+  const client = await connectAs(options, join.token ?? join.operatorToken);
+  client.close();
+}
+
 /** Errors: `invalid_params` when what is asked for can not be; those of the connection and the calls. */
 export async function enrol(options: EnrolOptions): Promise<Session> {
   const { join } = options;

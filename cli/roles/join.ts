@@ -28,7 +28,7 @@ import { socketOpener } from "../socket.ts";
 import { Announcement } from "./announcement.ts";
 import { NODE_CAPABILITIES } from "./capabilities.ts";
 import { type RoleContext, roleContext } from "./context.ts";
-import { enrol } from "./enrol.ts";
+import { enrol, vet } from "./enrol.ts";
 import {
   type Foreground,
   takeForeground,
@@ -73,20 +73,22 @@ async function serve(
 ): Promise<number> {
   const { clock, log, environment } = context;
   await using stack = new AsyncDisposableStack();
-  const binary = await natsServerBinary(environment, context.say);
   await openHome(options.home);
   const folders = nodeFolders(options.home, options.name);
   const lock = await claimIdentity(folders.directory, `node ${options.name}`);
   stack.defer(() => lock.release());
 
   const openSocket = socketOpener(await trusted(options));
-  const session = await enrol({
+  const enrolling = {
     join: options,
     capabilities: NODE_CAPABILITIES,
     openSocket,
     clock,
     signal: foreground.asked,
-  });
+  };
+  await vet(enrolling);
+  const binary = await natsServerBinary(environment, context.say);
+  const session = await enrol(enrolling);
   const life = createWorkerLife();
   stack.defer(() => life.end());
 

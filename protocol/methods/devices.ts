@@ -2,7 +2,7 @@
 import { z } from "zod";
 import { method } from "../method.ts";
 import { nodeType, shortText } from "./enrolment.ts";
-import { nodeName } from "./nodes.ts";
+import { displayName } from "./nodes.ts";
 
 const summary = z.looseObject({});
 const pairingId = shortText.describe("Names the request.");
@@ -14,7 +14,7 @@ export const devicePairRequest = method({
   effect: "mutation",
   params: z.object({
     deviceType: nodeType.describe("What kind of device it is, in a word of its own."),
-    deviceName: nodeName.describe("What operators see; need not be unique."),
+    deviceName: displayName.describe("What operators see; need not be unique."),
     expiresInMs: z
       .int()
       .optional()

@@ -27,6 +27,10 @@ export const capabilities = z
     (declared) => JSON.stringify(declared).length <= CAPABILITIES_MAX_CHARS,
     `must be at most ${CAPABILITIES_MAX_CHARS} characters of JSON`,
   )
+  .refine(
+    (declared) => !Object.keys(declared).some((key) => /\p{C}/u.test(key)),
+    "must have no control characters in a key",
+  )
   .describe("One key a method or feature; a `{version}` object, or true.");
 /** A version as a peer names it: it is shown on terminals. */
 export const lemonVersion = z

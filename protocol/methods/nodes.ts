@@ -13,14 +13,24 @@ export const nodeSelector = z
   .max(128, "must be at most 128 characters")
   .describe("The node's durable id; where the contract allows, its unique live name.");
 
-export const nodeName = z
+/** What people call a thing; unique or not. */
+export const displayName = z
   .string()
   .trim()
   .normalize("NFC")
   .min(1, "must not be empty")
   .max(128, "must be at most 128 characters")
   // No pattern: readers of the AsyncAPI document would match it without Unicode, as another one.
-  .refine((name) => !/\p{C}/u.test(name), "must not contain control characters")
+  .refine((name) => !/\p{C}/u.test(name), "must not contain control characters");
+
+const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
+
+export const nodeName = displayName
+  .refine((name) => !UUID.test(name), "must not look like a node's id")
+  .refine(
+    (name) => !/^[.-]|[/\\]/.test(name),
+    "must not contain / or \\, nor begin with a dot or a dash",
+  )
   .describe(
     "Unique in the fleet; spaces around it and ways to compose its characters make no other name.",
   );

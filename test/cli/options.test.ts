@@ -240,9 +240,10 @@ describe("the options of a role", () => {
     });
 
     for (const [name, flags, message] of [
-      ["a blank name", { name: " " }, /--name wants/],
-      ["a name with control characters", { name: "a\u001b" }, /--name wants/],
-      ["a name of 129 characters", { name: "a".repeat(129) }, /--name wants/],
+      ["a blank name", { name: " " }, /--name must not be empty/],
+      ["a name with control characters", { name: "a\u001b" }, /--name must not contain control/],
+      ["a name of 129 characters", { name: "a".repeat(129) }, /--name must be at most 128/],
+      ["a name that leads elsewhere", { name: "../x" }, /--name must not contain \//],
       [
         "a session and an operator's token",
         { token: "a", operatorToken: "b" },

@@ -2,6 +2,7 @@
 import { expect } from "chai";
 import fc from "fast-check";
 import { LemonError } from "../../../protocol/errors.ts";
+import { nodePairRequest } from "../../../protocol/methods/enrolment.ts";
 import {
   nodeDescribe,
   nodeHostInfo,
@@ -213,6 +214,25 @@ describe("the fleet's methods", () => {
       expect((await list()).nodes.map(({ name }) => name)).to.deep.equal(["desk", "worker-1"]);
       room = await room.restart();
       expect((await describeNode("desk")).nodeId).to.equal(nodeId);
+    });
+
+    it("refuses what reads as an id or a path; spaces and the rest may stand in a name", async () => {
+      const { nodeId } = await room.join("worker-1");
+      const refused = [nodeId, nodeId.toUpperCase(), "../x", "a/b", "a\\b", ".x", "-x", " -x "];
+      for (const name of refused) {
+        const pairing = { nodeType: "t", nodeName: name };
+        for (const attempt of [
+          () => rename(nodeId, name),
+          () => readParams(nodePairRequest, pairing),
+        ]) {
+          const refusal = await refusalOf(async () => attempt());
+          expect(refusal.message, name).to.match(/: (?:name|nodeName): must not /);
+        }
+      }
+      const longer = `${nodeId}a`;
+      for (const name of ["b a d", "Zoë's desk (2)", "a.b-c_d", longer]) {
+        expect((await rename(nodeId, name)).name).to.equal(name);
+      }
     });
 
     it("refuses a name in use, and takes a node's own name again", async () => {

@@ -514,6 +514,7 @@ describe("pairing a machine", () => {
     await request({ nodeName: "n".repeat(128) });
     for (const bad of [
       { capabilities: { x: `${fits.x}y` } },
+      { capabilities: { "a\u001b[2J": true } },
       { nodeName: " \t " },
       { nodeName: "n".repeat(129) },
       { nodeName: "a\u0000b" },

@@ -194,6 +194,30 @@ describe("a role that can not start", () => {
       expect(await twin.end("SIGTERM")).to.equal(0);
     });
 
+    it("tells what speaks against a join before a nats-server is looked for or fetched", async () => {
+      const fresh = stage.folder("fresh");
+      const words = ["node", "join", "--name", "fresh", "--controller", serving.url];
+      const nothing = { LEMON_NATS_SERVER: join(stage.path, "missing") };
+      await expectRefused({
+        words,
+        home: fresh,
+        environment: nothing,
+        code: "unauthorized",
+        line: /Operator token is required; join with an operator token \(LEMON_NODE_OPERATOR_TOKEN/,
+        exitCode: 2,
+        besides: 1,
+      });
+      await expectRefused({
+        words: [...words, "--repair"],
+        home: fresh,
+        environment: { ...nothing, LEMON_NODE_OPERATOR_TOKEN: managedToken(serving) },
+        code: "invalid_params",
+        line: /--repair wants --node-id/,
+        exitCode: 2,
+        besides: 1,
+      });
+    });
+
     it("stops the hub it had started when the local node's place is taken", async () => {
       const shared = stage.folder("shared");
       const lock = lockFile(join(stage.folder("shared/nodes/local"), "lock"));
