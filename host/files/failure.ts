@@ -1,4 +1,4 @@
-/** Owns the reading of a file system's refusal of a mutation. */
+/** Owns the reading of a file system's refusal of an operation on files. */
 import { type ErrorCode, LemonError } from "../../protocol/errors.ts";
 import { errnoOf, systemFailure } from "../system-error.ts";
 
@@ -9,20 +9,34 @@ const CODE_OF: Readonly<Record<string, ErrorCode>> = {
   ENOTEMPTY: "directory_not_empty",
   EISDIR: "is_directory",
   EBUSY: "filesystem_busy",
+  ETXTBSY: "filesystem_busy",
+  EAGAIN: "filesystem_busy",
   EMFILE: "filesystem_busy",
   ENFILE: "filesystem_busy",
+  ENOMEM: "filesystem_busy",
+  EFBIG: "too_large",
+  ESTALE: "not_found",
   ENAMETOOLONG: "invalid_path",
   ELOOP: "not_directory",
 };
 
 const IN_USE = "The system has it in use, as a mount point for example; nothing was done";
+const NO_SPACE = "No space is left on the node's disk, or for this account; nothing was done";
+const MESSAGES: Readonly<Record<string, string>> = {
+  EBUSY: IN_USE,
+  ETXTBSY: IN_USE,
+  ENOSPC: NO_SPACE,
+  EDQUOT: NO_SPACE,
+};
 
 export function fileFailure(failure: unknown): LemonError {
+  if (failure instanceof LemonError) return failure;
   const errno = errnoOf(failure);
-  const code = errno === null ? undefined : CODE_OF[errno];
-  if (code === undefined) return systemFailure(failure);
-  const details = { errno };
-  return errno === "EBUSY"
-    ? new LemonError(code, { message: IN_USE, details, cause: failure })
-    : new LemonError(code, { details, cause: failure });
+  if (errno === null) return systemFailure(failure);
+  const message = MESSAGES[errno];
+  return new LemonError(CODE_OF[errno] ?? systemFailure(failure).code, {
+    details: { errno },
+    cause: failure,
+    ...(message === undefined ? {} : { message }),
+  });
 }

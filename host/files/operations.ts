@@ -4,8 +4,23 @@
  * process, one request after the other: a call of the operating system that hangs takes the helper with
  * it, and nobody else.
  */
+import { closeSync, constants, fstatSync } from "node:fs";
 import { type ErrorCode, LemonError } from "../../protocol/errors.ts";
-import { pinRoots, type RootsSpec } from "../allowed-roots.ts";
+import { type AllowedRoots, pinRoots, type RootsSpec } from "../allowed-roots.ts";
+import type { OpenAt } from "../native/directory.ts";
+import { type Met, openMet } from "../native/file.ts";
+import type { Place } from "../path-walk.ts";
+import { fileFailure } from "./failure.ts";
+import { listDirectory } from "./listing.ts";
+import { makeDirectories } from "./made-directories.ts";
+import { mimeOf } from "./mime.ts";
+import { demandRegular, metAt, readChunk } from "./reading.ts";
+import { Revisions } from "./revisions.ts";
+import { describe } from "./stat.ts";
+import { demandBounds, writeChunk } from "./write.ts";
+
+type Request<K extends Exclude<keyof FileOperations, "close">> = Parameters<FileOperations[K]>[0];
+type Answer<K extends keyof FileOperations> = ReturnType<FileOperations[K]>;
 
 export type FileType =
   | "regular"
@@ -95,20 +110,111 @@ export interface FileOperations {
 }
 
 /** Pins the roots. Errors: those of `pinRoots`. */
-export function openFileOperations(spec: RootsSpec): FileOperations {
-  const roots = pinRoots(spec);
-  const refuse = (): never => {
-    throw new LemonError("not_implemented");
-  };
-  return {
-    list: refuse,
-    stat: refuse,
-    read: refuse,
-    write: refuse,
-    mkdir: refuse,
-    move: refuse,
-    preview: refuse,
-    delete: refuse,
-    close: () => roots.close(),
-  };
+export function openFileOperations(spec: RootsSpec, openAt?: OpenAt): FileOperations {
+  return new RootedFiles(pinRoots(spec, openAt));
+}
+
+const notThereYet = (): never => {
+  throw new LemonError("not_implemented");
+};
+
+class RootedFiles implements FileOperations {
+  readonly #roots: AllowedRoots;
+  readonly #revisions = new Revisions();
+
+  constructor(roots: AllowedRoots) {
+    this.#roots = roots;
+  }
+
+  list({ path, showHidden }: Request<"list">): Answer<"list"> {
+    return this.#at(path, (place) => {
+      const directory = this.#directory(place);
+      const ground = { roots: this.#roots, revisions: this.#revisions };
+      return { path: place.path, ...listDirectory(directory, place.path, showHidden, ground) };
+    });
+  }
+
+  stat({ path }: Request<"stat">): Answer<"stat"> {
+    return this.#at(path, (place) => {
+      const met = existing(place);
+      const stats = fstatSync(met.handle, { bigint: true });
+      this.#revisions.tell(place.path, stats);
+      return { path: place.path, ...describe(stats, nameOf(place), met) };
+    });
+  }
+
+  read({ path, offset, length }: Request<"read">): Answer<"read"> {
+    return this.#at(path, (place) => {
+      const met = existing(place);
+      demandRegular(fstatSync(met.handle, { bigint: true }));
+      const fd = openMet(met, constants.O_RDONLY);
+      try {
+        const chunk = readChunk(fd, fstatSync(fd, { bigint: true }), offset, length);
+        return { path: place.path, offset, mime: mimeOf(nameOf(place)), ...chunk };
+      } finally {
+        closeSync(fd);
+      }
+    });
+  }
+
+  write(request: Request<"write">): Answer<"write"> {
+    demandBounds(request);
+    const ground = { roots: this.#roots, revisions: this.#revisions };
+    return this.#at(request.path, (place) => writeChunk(ground, place, request));
+  }
+
+  mkdir({ path }: Request<"mkdir">): Answer<"mkdir"> {
+    return this.#at(path, (place) => {
+      if (place.object === null) makeDirectories(this.#roots, place);
+      else if (!fstatSync(place.object).isDirectory()) throw new LemonError("already_exists");
+      return { path: place.path };
+    });
+  }
+
+  move(): never {
+    return notThereYet();
+  }
+
+  preview(): never {
+    return notThereYet();
+  }
+
+  delete(): never {
+    return notThereYet();
+  }
+
+  close(): void {
+    this.#roots.close();
+  }
+
+  #directory(place: Place): number {
+    const { handle } = existing(place);
+    if (!fstatSync(handle).isDirectory()) throw new LemonError("not_directory");
+    return handle;
+  }
+
+  /** Does something where a path leads, and lets go of the place. */
+  #at<T>(path: string, act: (place: Place) => T): T {
+    try {
+      const place = this.#roots.locate(path);
+      try {
+        return act(place);
+      } finally {
+        place.close();
+      }
+    } catch (failure) {
+      throw fileFailure(failure);
+    }
+  }
+}
+
+/** What stands there; `not_found`. */
+function existing(place: Place): Met {
+  const met = metAt(place);
+  if (met === null) throw new LemonError("not_found");
+  return met;
+}
+
+function nameOf(place: Place): string {
+  return place.path.slice(place.path.lastIndexOf("/") + 1);
 }

@@ -3,7 +3,6 @@ import {
   chmodSync,
   fstatSync,
   mkdirSync,
-  readdirSync,
   renameSync,
   rmSync,
   statSync,
@@ -14,21 +13,13 @@ import { dirname, join } from "node:path";
 import { expect } from "chai";
 import fc from "fast-check";
 import { type AllowedRoots, pinRoots } from "../../host/allowed-roots.ts";
-import { bestOpenAt, openBeneath, openComponent } from "../../host/native/directory.ts";
 import type { ErrorCode } from "../../protocol/errors.ts";
+import { openDescriptors, waysToOpen } from "../support/files-room.ts";
 import { refusalOf } from "../support/refusal.ts";
 import { type TempFolder, tempFolder } from "../support/temp-folder.ts";
 
-/** Both, where this kernel knows both. */
-function waysToOpen() {
-  const best = bestOpenAt();
-  return best === openComponent ? [best] : [best, openComponent];
-}
-
-const openDescriptors = () => readdirSync("/proc/self/fd").length;
-
-for (const openAt of waysToOpen()) {
-  describe(`the allowed roots, walked with ${openAt === openBeneath ? "openat2" : "openat"}`, () => {
+for (const { name, openAt } of waysToOpen()) {
+  describe(`the allowed roots, walked with ${name}`, () => {
     let folder: TempFolder;
     let top: string;
     let roots: AllowedRoots;

@@ -1,0 +1,53 @@
+/**
+ * Owns the question whether a file is still as a caller saw it (`expectedModifiedAtMs`).
+ *
+ * 1. On the wire a revision is the modification time in ms. Inside it is exact: which object, its size, and
+ *    modification and change time in ns, as they were when that ms was last told of that path. So what
+ *    changes within one ms, or has its time put back, or is another file with the same time, is a conflict
+ *    for whoever was told before.
+ * 2. What is remembered is bounded, and gone with the service; of what is not remembered the ms decide.
+ */
+import type { BigIntStats } from "node:fs";
+import { LemonError } from "../../protocol/errors.ts";
+
+/** Some MiB at most, with the longest paths. */
+const MOST_REMEMBERED = 4_096;
+const NS_IN_MS = 1_000_000n;
+
+type Seen = Pick<BigIntStats, "dev" | "ino" | "size" | "mtimeNs" | "ctimeNs">;
+
+/** Unix ms, nanoseconds cut off towards the past. */
+export function modifiedMs({ mtimeNs }: Pick<BigIntStats, "mtimeNs">): number {
+  const cut = mtimeNs / NS_IN_MS;
+  return Number(cut * NS_IN_MS > mtimeNs ? cut - 1n : cut);
+}
+
+export class Revisions {
+  readonly #told = new Map<string, { readonly ms: number; readonly exact: string }>();
+
+  /** A caller is told of this revision. `path` is canonical. */
+  tell(path: string, seen: Seen): void {
+    // What was told last is forgotten last.
+    this.#told.delete(path);
+    this.#told.set(path, { ms: modifiedMs(seen), exact: exactly(seen) });
+    if (this.#told.size > MOST_REMEMBERED) {
+      for (const oldest of this.#told.keys()) {
+        this.#told.delete(oldest);
+        break;
+      }
+    }
+  }
+
+  /** Throws `revision_conflict` unless an existing file is as the caller was told. */
+  demand(path: string, seen: Seen, expectedModifiedAtMs: number | null): void {
+    const told = this.#told.get(path);
+    const isAsTold = told?.ms !== expectedModifiedAtMs || told.exact === exactly(seen);
+    // 0 means that nothing is there, whatever the file's time.
+    const isExpected = expectedModifiedAtMs !== 0 && expectedModifiedAtMs === modifiedMs(seen);
+    if (!isExpected || !isAsTold) throw new LemonError("revision_conflict");
+  }
+}
+
+function exactly({ dev, ino, size, mtimeNs, ctimeNs }: Seen): string {
+  return `${dev}.${ino}.${size}.${mtimeNs}.${ctimeNs}`;
+}
