@@ -20,7 +20,7 @@ import {
   renameAt,
   replaceAt,
 } from "../native/entry.ts";
-import { errnoOf } from "../system-error.ts";
+import { errnoOf, SystemError } from "../system-error.ts";
 import { type Anchors, isAtOrBelow, isSameObject } from "./anchors.ts";
 import { isSameBesideChangeTime } from "./candidates.ts";
 import { Capture, isUnsupported, type Place, syncFolder, withRemains } from "./capture.ts";
@@ -70,6 +70,8 @@ function admitted({ from, to, overwrite, demandRevision }: MoveRequest, anchors:
   // A link would have been followed: it came there after the walk.
   if (isSymlink(source)) throw new LemonError("revision_conflict");
   demandRevision(source);
+  // The kernel says so too, but not of a mount that only another mount namespace has.
+  if (source.mounted) throw new SystemError("renameat2", "EBUSY");
   if (isDirectory(source) && isAtOrBelow(to.parent, source)) throw intoItself();
   const target = entryIfAny(to);
   if (target === null) {
