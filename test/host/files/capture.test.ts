@@ -8,6 +8,7 @@ import {
   writeFileSync,
 } from "node:fs";
 import { join } from "node:path";
+import { fileURLToPath } from "node:url";
 import { expect } from "chai";
 import { Capture, withRemains } from "../../../host/files/capture.ts";
 import { findLeftovers } from "../../../host/files/leftovers.ts";
@@ -15,7 +16,7 @@ import { openDirectory } from "../../../host/native/directory.ts";
 import { LemonError } from "../../../protocol/errors.ts";
 import { type TempFolder, tempFolder } from "../../support/temp-folder.ts";
 
-const PROGRAM = "test/support/file-work.ts";
+const PROGRAM = fileURLToPath(new URL("../../support/file-work.ts", import.meta.url));
 
 describe("a capture", () => {
   let folder: TempFolder;

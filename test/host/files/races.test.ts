@@ -15,6 +15,7 @@ import {
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface, type Interface } from "node:readline";
+import { fileURLToPath } from "node:url";
 import { expect } from "chai";
 import { Anchors } from "../../../host/files/anchors.ts";
 import { type Candidate, decodeCandidates } from "../../../host/files/candidates.ts";
@@ -28,6 +29,7 @@ import { FILES, FOLDERS, type StormReport, TREE, VAULT } from "../../support/fil
 import { type TempFolder, tempFolder } from "../../support/temp-folder.ts";
 
 const ROUNDS_MS = 1_200;
+const STORM = fileURLToPath(new URL("../../support/file-storm.ts", import.meta.url));
 
 describe("beside a program that changes the tree thousands of times a second", () => {
   let folder: TempFolder;
@@ -48,7 +50,7 @@ describe("beside a program that changes the tree thousands of times a second", (
       writeFileSync(join(arena, "outside", path), `outside ${path}`);
     root = openDirectory(join(arena, "root"));
     anchors = new Anchors([root]);
-    program = spawn(process.execPath, ["test/support/file-storm.ts", arena], {
+    program = spawn(process.execPath, [STORM, arena], {
       stdio: ["pipe", "pipe", "inherit"],
     });
     if (program.stdout === null) throw new TypeError("the storm has no output");
