@@ -121,7 +121,7 @@ describe("lemon doctor beside roles that run", function () {
     const gone = await examine(up, { LEMON_CONTROLLER: up.url });
     expect([gone.exitCode, gone.failed]).to.deep.equal([1, ["controller"]]);
     expect(gone.find("controller")?.finding).to.include("ECONNREFUSED");
-    expect(gone.find("controller")?.mend).to.include("start it");
+    expect(gone.find("controller")?.mend).to.include("start a controller");
     expect(gone.find(`run/control-plane-${up.port}.json`)?.level).to.equal("warn");
   });
 });
