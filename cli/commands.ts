@@ -3,38 +3,24 @@
  * own file, which is loaded only when it is called: `lemon version` costs neither a socket nor a schema.
  */
 import { type Command, Option } from "commander";
+import {
+  CA_FILE,
+  type CommandContext,
+  EXIT_CODES,
+  group,
+  leaf,
+  onController,
+} from "./command-parts.ts";
 import type { DoctorFlags } from "./doctor/doctor.ts";
 import { EXIT, exitCodeOf, UsageError } from "./exit.ts";
+import { addFiles } from "./files/commands.ts";
 import type { JoinFlags, StartFlags, UpFlags } from "./options.ts";
 import type { GetFlags } from "./process/get.ts";
 import { INTERRUPT_POLICIES } from "./process/interrupt.ts";
 import type { RunFlags } from "./process/run.ts";
 import type { Report } from "./report.ts";
-import type { Shell } from "./shell.ts";
 import type { TargetFlags } from "./target.ts";
 import type { TreeFlags } from "./tree/tree.ts";
-
-export const EXIT_CODES = `
-Exit codes:
-  0    done
-  1    failed in another way
-  2    the command line is wrong; nothing was sent
-  121  refused; nothing happened
-  122  not found
-  123  conflict with what is already so
-  125  the outcome is unknown; what to do is printed
-  126  cancelled, and no exit was observed
-  process run otherwise ends with the remote exit code; --json tells them apart.
-`;
-
-interface CommandContext {
-  readonly shell: Shell;
-  readonly report: Report;
-  /** The remote command of `process run`: what stands after `--`. */
-  readonly remote: readonly string[];
-  /** Takes the exit code of the command that ran. */
-  readonly finish: (exitCode: number) => void;
-}
 
 export function addCommands(program: Command, context: CommandContext): void {
   addRoles(program, context);
@@ -43,34 +29,9 @@ export function addCommands(program: Command, context: CommandContext): void {
   addNodes(node, context);
   const summary = "run native processes on nodes, and learn what became of them";
   addProcesses(group(program, "process", summary), context);
+  addFiles(group(program, "fs", "look at, copy, move and delete files on nodes"), context);
   addOverviews(program, context);
 }
-
-function group(program: Command, name: string, summary: string): Command {
-  const command = program.command(name).description(summary).helpCommand(false);
-  return command.showHelpAfterError(`lemon: see \`lemon ${name} --help\``);
-}
-
-/** A command that does something; its help is one line away from every mistake. */
-function leaf(parent: Command, name: string, summary: string): Command {
-  const path = parent.parent === null ? name : `${parent.name()} ${name}`;
-  return parent
-    .command(name)
-    .description(summary)
-    .allowExcessArguments(false)
-    .option("--json", "print exactly one JSON document on stdout")
-    .showHelpAfterError(`lemon: see \`lemon ${path} --help\``);
-}
-
-function onController(command: Command): Command {
-  return command
-    .option("--controller <url>", "the controller (default: the one that runs here)")
-    .option("--operator-token <token>", "visible in ps to others: prefer LEMON_WS_TOKEN or a file")
-    .option("--operator-token-file <file>", "file that holds the operator token")
-    .option("--ca-file <file>", CA_FILE);
-}
-
-const CA_FILE = "PEM of the authorities to trust instead of the system's";
 
 const collect = (value: string, before: readonly string[] = []): string[] => [...before, value];
 

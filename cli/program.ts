@@ -4,7 +4,8 @@
  */
 import { Command, CommanderError } from "commander";
 import { LEMON_VERSION } from "../protocol/version.ts";
-import { addCommands, EXIT_CODES } from "./commands.ts";
+import { EXIT_CODES } from "./command-parts.ts";
+import { addCommands } from "./commands.ts";
 import { EXIT } from "./exit.ts";
 import { Report } from "./report.ts";
 import type { Shell } from "./shell.ts";

@@ -74,7 +74,9 @@ function isLost(code: ErrorCode): boolean {
 function uncertainty(method: MethodName, settledBy: Settlement | null): string {
   const what = `What became of ${method} is unknown`;
   if (settledBy === null) return what;
-  const ids = Object.entries(settledBy.params).map(([name, value]) => `${name} ${String(value)}`);
+  // A path belongs in no error that may be logged; `settledBy` has it.
+  const named = Object.entries(settledBy.params).filter(([name]) => name !== "path");
+  const ids = named.map(([name, value]) => `${name} ${String(value)}`);
   return `${what}; ${settledBy.method}${ids.length > 0 ? ` (${ids.join(", ")})` : ""} tells, and changes nothing`;
 }
 

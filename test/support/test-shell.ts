@@ -82,6 +82,7 @@ interface TestShellOptions {
   readonly timers?: Timers;
   readonly terminal?: ScriptedTerminal;
   readonly stdoutIsTerminal?: boolean;
+  readonly stderrIsTerminal?: boolean;
 }
 
 export class TestShell implements Shell {
@@ -91,7 +92,7 @@ export class TestShell implements Shell {
   readonly homeDirectory: string;
   readonly stdin: Readable;
   readonly stdout: CapturedOutput;
-  readonly stderr = new CapturedOutput();
+  readonly stderr: CapturedOutput;
   readonly timers: Timers;
   readonly #terminal: ScriptedTerminal | null;
   readonly #listeners = new Map<ShellSignal, Set<() => void>>();
@@ -104,6 +105,7 @@ export class TestShell implements Shell {
     this.timers = options.timers ?? platformTimers;
     this.#terminal = options.terminal ?? null;
     this.stdout = new CapturedOutput(options.stdoutIsTerminal ?? false);
+    this.stderr = new CapturedOutput(options.stderrIsTerminal ?? false);
   }
 
   onSignal(signal: ShellSignal, listener: () => void): () => void {

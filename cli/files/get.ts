@@ -1,0 +1,112 @@
+/**
+ * Owns `lemon fs get`: a file of a node, whole and of one revision, or nothing under its name here.
+ *
+ * 1. It grows beside its place under a name that holds what it is a part of (node, path, size, modification
+ *    time); so another `get` goes on with it after whatever cut this one off, and never with another's.
+ * 2. It takes its place when it is complete and synced.
+ */
+import { createHash } from "node:crypto";
+import { constants as files } from "node:fs";
+import { type FileHandle, open, rename, stat, unlink } from "node:fs/promises";
+import { userInfo } from "node:os";
+import { dirname, join, resolve } from "node:path";
+import { LemonError } from "../../protocol/errors.ts";
+import { EXIT, UsageError } from "../exit.ts";
+import { selectNode } from "../node/select.ts";
+import { bytesText, printable } from "../printable.ts";
+import type { Report } from "../report.ts";
+import type { Shell } from "../shell.ts";
+import type { TargetFlags } from "../target.ts";
+import { type RemoteStat, readChunks, regularFile } from "./chunks.ts";
+import { Link } from "./link.ts";
+import { localFailure } from "./local.ts";
+import { nameOf, readPlace } from "./place.ts";
+import { Progress } from "./progress.ts";
+
+export async function fsGet(
+  shell: Shell,
+  report: Report,
+  flags: TargetFlags,
+  from: string,
+  to: string | undefined,
+): Promise<number> {
+  const place = readPlace(from);
+  const local = await localPath(shell, to ?? ".", nameOf(place.path));
+  const link = await Link.open(shell, report, flags);
+  try {
+    const { nodeId } = await selectNode(link.client, place.node);
+    const file = await regularFile(link, nodeId, place.path);
+    const resumedAt = await fetch(shell, report, link, nodeId, file, local);
+    const document = { nodeId, path: file.path, local, size: file.size, resumedAt };
+    await report.result(document, () => `${printable(local, 4_096)}: ${bytesText(file.size)}\n`);
+    return EXIT.ok;
+  } finally {
+    link.close();
+  }
+}
+
+/** Grows at its end. In a folder of many, nobody else's link leads it elsewhere. */
+const PART_FLAGS = files.O_WRONLY | files.O_CREAT | files.O_APPEND | files.O_NOFOLLOW;
+
+/** Answers at which offset it went on. */
+async function fetch(
+  shell: Shell,
+  report: Report,
+  link: Link,
+  nodeId: string,
+  file: RemoteStat,
+  local: string,
+): Promise<number> {
+  const part = join(dirname(local), `.lemon-get-${digestOf(nodeId, file, local)}`);
+  const handle = await localFailure(() => open(part, PART_FLAGS));
+  let isChanged = false;
+  const progress = new Progress(shell, report, local, file.size);
+  try {
+    const resumedAt = await begin(handle, file.size);
+    let offset = resumedAt;
+    await progress.at(offset);
+    for await (const chunk of readChunks(link, nodeId, file, offset)) {
+      await localFailure(() => handle.writeFile(chunk));
+      offset += chunk.length;
+      await progress.at(offset);
+    }
+    await localFailure(() => handle.sync());
+    await localFailure(() => rename(part, local));
+    return resumedAt;
+  } catch (error) {
+    isChanged = error instanceof LemonError && error.code === "revision_conflict";
+    throw error;
+  } finally {
+    await progress.end();
+    await handle.close();
+    // Nobody goes on with a part of what is no more.
+    if (isChanged) await unlink(part).catch(() => undefined);
+  }
+}
+
+/** Where to go on: what is there is a prefix, since it was written in order. */
+async function begin(handle: FileHandle, size: number): Promise<number> {
+  const { size: there, uid } = await localFailure(() => handle.stat());
+  if (uid !== userInfo().uid) {
+    throw new LemonError("permission_denied", {
+      message: "The part of an earlier copy is somebody else's",
+    });
+  }
+  if (there <= size) return there;
+  await localFailure(() => handle.truncate(0));
+  return 0;
+}
+
+function digestOf(nodeId: string, { path, size, mtimeMs }: RemoteStat, local: string): string {
+  const what = JSON.stringify([nodeId, path, size, mtimeMs, local]);
+  return createHash("sha256").update(what).digest("hex").slice(0, 24);
+}
+
+async function localPath(shell: Shell, to: string, name: string | null): Promise<string> {
+  const path = resolve(shell.cwd, to);
+  const found = await stat(path).catch(() => null);
+  if (found === null && !to.endsWith("/")) return path;
+  if (found !== null && !found.isDirectory()) return path;
+  if (name === null) throw new UsageError("name the file that it becomes here");
+  return join(path, name);
+}

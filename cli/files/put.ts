@@ -1,0 +1,263 @@
+/**
+ * Owns `lemon fs put`: a file of ours on a node, whole or not at all under its name there.
+ *
+ * 1. It grows beside its place under a name that holds what it is a part of (this file, its size and time, the
+ *    place); so another `put` goes on with it after whatever cut this one off.
+ * 2. Each chunk demands the revision that the one before left. A chunk whose answer was lost is settled by
+ *    reading size and revision, and only what is missing is sent.
+ * 3. When it is complete it is moved to its place in one step, over what is there only with `--overwrite`.
+ */
+import { createHash } from "node:crypto";
+import { type FileHandle, open } from "node:fs/promises";
+import { basename, resolve } from "node:path";
+import { LemonError } from "../../protocol/errors.ts";
+import { FILE_BOUNDS } from "../../protocol/files.ts";
+import { EXIT, UsageError } from "../exit.ts";
+import { selectNode } from "../node/select.ts";
+import { bytesText, printable } from "../printable.ts";
+import type { Report } from "../report.ts";
+import type { Shell } from "../shell.ts";
+import type { TargetFlags } from "../target.ts";
+import type { RemoteStat } from "./chunks.ts";
+import { Link } from "./link.ts";
+import { localFailure } from "./local.ts";
+import { below, nameOf, readPlace, statCommand } from "./place.ts";
+import { Progress } from "./progress.ts";
+
+export interface PutFlags extends TargetFlags {
+  readonly overwrite?: boolean;
+  readonly parents?: boolean;
+}
+
+export async function fsPut(
+  shell: Shell,
+  report: Report,
+  flags: PutFlags,
+  from: string,
+  to: string,
+): Promise<number> {
+  const place = readPlace(to);
+  const local = resolve(shell.cwd, from);
+  const handle = await localFailure(() => open(local, "r"));
+  try {
+    const source = await Source.of(handle, local);
+    const link = await Link.open(shell, report, flags);
+    try {
+      const { nodeId } = await selectNode(link.client, place.node);
+      const upload = new Upload(shell, report, flags, link, nodeId, source);
+      return await upload.run(place.path);
+    } finally {
+      link.close();
+    }
+  } finally {
+    await handle.close();
+  }
+}
+
+/** The file that is read here; it has to stay as it is. */
+class Source {
+  readonly path: string;
+  readonly size: number;
+  readonly #modified: bigint;
+  readonly #handle: FileHandle;
+
+  private constructor(handle: FileHandle, path: string, size: number, modified: bigint) {
+    this.#handle = handle;
+    this.path = path;
+    this.size = size;
+    this.#modified = modified;
+  }
+
+  static async of(handle: FileHandle, path: string): Promise<Source> {
+    const found = await localFailure(() => handle.stat({ bigint: true }));
+    if (!found.isFile()) throw new UsageError("only a regular file can be put");
+    return new Source(handle, path, Number(found.size), found.mtimeNs);
+  }
+
+  get revision(): string {
+    return `${this.size} ${this.#modified}`;
+  }
+
+  async chunk(offset: number): Promise<Buffer> {
+    const length = Math.min(FILE_BOUNDS.chunkBytes, this.size - offset);
+    const bytes = Buffer.alloc(length);
+    let read = 0;
+    while (read < length) {
+      const at = read;
+      const { bytesRead } = await localFailure(() =>
+        this.#handle.read(bytes, at, length - at, offset + at),
+      );
+      if (bytesRead === 0) throw changed();
+      read += bytesRead;
+    }
+    return bytes;
+  }
+
+  async refuseChange(): Promise<void> {
+    const { size, mtimeNs } = await localFailure(() => this.#handle.stat({ bigint: true }));
+    if (Number(size) !== this.size || mtimeNs !== this.#modified) throw changed();
+  }
+}
+
+function changed(): LemonError {
+  return new LemonError("revision_conflict", {
+    message: "The local file changed while it was read",
+  });
+}
+
+/** What is known of the part on the node; `mtimeMs` 0: it is not there. */
+interface Part {
+  readonly size: number;
+  readonly mtimeMs: number;
+}
+const NOTHING: Part = { size: 0, mtimeMs: 0 };
+
+class Upload {
+  readonly #shell: Shell;
+  readonly #report: Report;
+  readonly #flags: PutFlags;
+  readonly #link: Link;
+  readonly #nodeId: string;
+  readonly #source: Source;
+
+  constructor(
+    shell: Shell,
+    report: Report,
+    flags: PutFlags,
+    link: Link,
+    nodeId: string,
+    source: Source,
+  ) {
+    this.#shell = shell;
+    this.#report = report;
+    this.#flags = flags;
+    this.#link = link;
+    this.#nodeId = nodeId;
+    this.#source = source;
+  }
+
+  async run(path: string): Promise<number> {
+    const destination = await this.#destination(path);
+    const part = this.#partOf(destination);
+    const begun = await this.#find(part);
+    const resumedAt = begun !== null && begun.size <= this.#source.size ? begun.size : 0;
+    const complete = await this.#send(part, begun ?? NOTHING, resumedAt);
+    const moved = await this.#place(part, destination, complete);
+    if (moved !== null) return moved;
+    const { size } = this.#source;
+    const document = { nodeId: this.#nodeId, path: destination, size, resumedAt };
+    await this.#report.result(
+      document,
+      () => `${printable(destination, 4_096)}: ${bytesText(size)}\n`,
+    );
+    return EXIT.ok;
+  }
+
+  /** Where it goes: into a directory under its own name. Refuses early what would be refused in the end. */
+  async #destination(path: string): Promise<string> {
+    const found = await this.#find(path);
+    if (found?.type === "directory") {
+      const inside = below(found.path, basename(this.#source.path));
+      const there = await this.#find(inside);
+      if (there?.type === "directory") throw new LemonError("is_directory");
+      return this.#unlessThere(inside, there);
+    }
+    if (found === null && nameOf(path) === null) throw new LemonError("not_found");
+    return this.#unlessThere(found?.path ?? path.replace(/\/+$/, ""), found);
+  }
+
+  #unlessThere(path: string, found: RemoteStat | null): string {
+    if (found !== null && this.#flags.overwrite !== true) {
+      throw new LemonError("already_exists", {
+        message: "There is something at the destination; --overwrite replaces it",
+      });
+    }
+    return path;
+  }
+
+  #partOf(destination: string): string {
+    const what = JSON.stringify([this.#source.path, this.#source.revision, destination]);
+    const digest = createHash("sha256").update(what).digest("hex").slice(0, 24);
+    const slash = destination.lastIndexOf("/");
+    return `${destination.slice(0, slash + 1)}.lemon-put-${digest}`;
+  }
+
+  /** What is at a path of the node; null when nothing is. */
+  async #find(path: string): Promise<RemoteStat | null> {
+    try {
+      return await this.#link.again((client) =>
+        client.call("node.fs.stat", { nodeId: this.#nodeId, path }),
+      );
+    } catch (error) {
+      if (error instanceof LemonError && error.code === "not_found") return null;
+      throw error;
+    }
+  }
+
+  /** Sends what is missing; answers the part as it then is. */
+  async #send(path: string, begun: Part, fromOffset: number): Promise<Part> {
+    const progress = new Progress(this.#shell, this.#report, this.#source.path, this.#source.size);
+    let part: Part = begun;
+    let offset = fromOffset;
+    try {
+      // An empty file is a write of nothing.
+      while (offset < this.#source.size || part.mtimeMs === 0) {
+        await progress.at(offset);
+        part = await this.#write(path, part, offset, await this.#source.chunk(offset));
+        offset = part.size;
+      }
+      await this.#source.refuseChange();
+      return part;
+    } finally {
+      await progress.end();
+    }
+  }
+
+  async #write(path: string, before: Part, offset: number, bytes: Buffer): Promise<Part> {
+    const params = {
+      nodeId: this.#nodeId,
+      path,
+      dataBase64: bytes.toString("base64"),
+      offset,
+      mkdirs: this.#flags.parents === true && before.mtimeMs === 0,
+      expectedModifiedAtMs: before.mtimeMs,
+    };
+    try {
+      return await this.#link.again((client) => client.call("node.fs.write", params));
+    } catch (error) {
+      if (!(error instanceof LemonError)) throw error;
+      const isLost = error.mutationMayHaveApplied;
+      if (!isLost && error.code !== "revision_conflict") throw error;
+      const found = (await this.#find(path)) ?? NOTHING;
+      // After a lost answer the part may be as it was, or longer: either way it is a beginning of the file.
+      if (isLost && found.size <= this.#source.size && found.size >= offset) return found;
+      // A write whose answer was lost arrived after all, behind the reading that missed it.
+      if (!isLost && found.size === offset + bytes.length && found.mtimeMs !== 0) return found;
+      throw error;
+    }
+  }
+
+  /** Moves it to its place. Null: it is there; else the exit code of what was told. */
+  async #place(part: string, destination: string, { mtimeMs, size }: Part): Promise<number | null> {
+    try {
+      await this.#link.again((client) =>
+        client.call("node.fs.move", {
+          nodeId: this.#nodeId,
+          path: part,
+          destination,
+          expectedModifiedAtMs: mtimeMs,
+          overwrite: this.#flags.overwrite === true,
+        }),
+      );
+      return null;
+    } catch (error) {
+      if (!(error instanceof LemonError) || !error.mutationMayHaveApplied) throw error;
+      const [left, there] = [await this.#find(part), await this.#find(destination)];
+      if (left === null && there?.size === size && there.mtimeMs === mtimeMs) return null;
+      const settle = statCommand(this.#shell, this.#link.target, this.#nodeId, destination);
+      const exitCode = await this.#report.failure(error, { nodeId: this.#nodeId, settle });
+      await this.#report.message(`see what is there with: ${settle}`);
+      return exitCode;
+    }
+  }
+}

@@ -1,0 +1,372 @@
+import { randomBytes } from "node:crypto";
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  utimesSync,
+  writeFileSync,
+} from "node:fs";
+import { join } from "node:path";
+import { expect } from "chai";
+import { LemonError } from "../../protocol/errors.ts";
+import { FakeControlPlane } from "../support/fake-control-plane.ts";
+import { FakeFiles } from "../support/fake-files.ts";
+import { NODE_ID, nodeList, nodeRow } from "../support/node-rows.ts";
+import { type TempFolder, tempFolder } from "../support/temp-folder.ts";
+import { ScriptedTerminal, TestShell } from "../support/test-shell.ts";
+
+const MIB = 1_048_576;
+
+describe("lemon fs", () => {
+  let peer: FakeControlPlane;
+  let remote: FakeFiles;
+  let folder: TempFolder;
+  let shell: TestShell;
+
+  beforeEach(async () => {
+    peer = await FakeControlPlane.start();
+    peer.on("node.list", () => nodeList(nodeRow()));
+    remote = new FakeFiles(peer);
+    folder = tempFolder();
+    shell = newShell();
+  });
+  afterEach(async () => {
+    await peer.stop();
+    folder[Symbol.dispose]();
+    expect(peer.breaches).to.deep.equal([]);
+  });
+
+  function newShell(more: ConstructorParameters<typeof TestShell>[0] = {}): TestShell {
+    return new TestShell({
+      environment: { LEMON_CONTROLLER: peer.url },
+      cwd: folder.path,
+      ...more,
+    });
+  }
+  const local = (name: string): string => join(folder.path, name);
+  const fs = (...words: readonly string[]): Promise<number> => shell.run("fs", ...words);
+
+  describe("ls and stat", () => {
+    it("show what is there, and nothing of it can drive the terminal", async () => {
+      remote.put("a\u001b[31m\n.txt", Buffer.from("12345"));
+      expect(await fs("ls", "worker-1:")).to.equal(0);
+      expect(shell.stdout.text).to.match(
+        /^- {2}0644 {2}5 B {2}\S+Z {2}a\\u\{1b\}\[31m\\u\{a\}\.txt\n$/,
+      );
+      expect(peer.requests.at(-1)?.params).to.deep.include({ path: ".", showHidden: false });
+    });
+
+    it("say what could not be looked at, and that there is more", async () => {
+      peer.on("node.fs.list", ({ path }) => ({
+        path,
+        entries: [{ name: "x", error: "permission_denied" }],
+        limit: 500,
+        truncated: true,
+      }));
+      expect(await fs("ls", "-a", "worker-1:d")).to.equal(0);
+      expect(shell.stdout.text).to.include("permission_denied  x");
+      expect(shell.stderr.text).to.include("only the first 500");
+      expect(peer.requests.at(-1)?.params).to.deep.include({ path: "d", showHidden: true });
+    });
+
+    it("print the answer as it came with --json", async () => {
+      remote.put("a", Buffer.from("12345"));
+      expect(await fs("stat", `${NODE_ID}:a`, "--json")).to.equal(0);
+      expect(shell.document).to.include({ path: "a", size: 5, type: "regular" });
+    });
+
+    it("end with 122 for what is not there, and 121 for what is refused", async () => {
+      expect(await fs("stat", "worker-1:none")).to.equal(122);
+      expect(await fs("stat", "worker-2:none")).to.equal(122);
+      peer.on("node.fs.stat", () => {
+        throw new LemonError("path_not_allowed");
+      });
+      expect(await fs("stat", "worker-1:/etc")).to.equal(121);
+    });
+
+    for (const place of [
+      "worker-1",
+      ":a",
+      "worker-1:a/../b",
+      "worker-1:\0",
+      `w:${"a".repeat(4_097)}`,
+    ]) {
+      it(`refuse ${JSON.stringify(place.slice(0, 20))} before anything is sent`, async () => {
+        expect(await fs("stat", place)).to.equal(2);
+        expect(peer.requests).to.deep.equal([]);
+      });
+    }
+  });
+
+  describe("cat", () => {
+    it("writes the bytes and nothing else, over cuts", async () => {
+      const bytes = randomBytes(3 * MIB + 17);
+      remote.put("a", bytes);
+      remote.meet("read", null, "before", null, "after");
+      expect(await fs("cat", "worker-1:a")).to.equal(0);
+      expect(shell.stdout.bytes.equals(bytes)).to.equal(true);
+    });
+
+    it("is one document with --json", async () => {
+      remote.put("a", Buffer.from("hello"));
+      expect(await fs("cat", "worker-1:a", "--json")).to.equal(0);
+      expect(shell.document).to.include({ size: 5, dataBase64: "aGVsbG8=" });
+    });
+
+    it("refuses a directory", async () => {
+      expect(await fs("cat", "worker-1:.")).to.equal(121);
+      expect(shell.stderr.text).to.include("directory");
+    });
+  });
+
+  describe("get", () => {
+    it("brings a file of several chunks, bit for bit, through three cuts", async () => {
+      const bytes = randomBytes(6 * MIB + 1);
+      remote.put("dir/a.bin", bytes);
+      remote.meet("read", null, "before", null, "after", null, "before");
+      expect(await fs("get", "worker-1:dir/a.bin")).to.equal(0);
+      expect(readFileSync(local("a.bin")).equals(bytes)).to.equal(true);
+      expect(readdirSync(folder.path)).to.deep.equal(["a.bin"]);
+      expect(shell.stderr.text).to.not.include("\r");
+    });
+
+    it("goes on with what an earlier one left, and with nothing of another revision", async () => {
+      const bytes = randomBytes(3 * MIB);
+      remote.put("a", bytes);
+      const parts = () => readdirSync(folder.path).filter((name) => name.startsWith(".lemon-get-"));
+      remote.meet("read", null, null, new LemonError("permission_denied"));
+      expect(await fs("get", "worker-1:a", "b")).to.equal(121);
+      expect(parts()).to.have.length(1);
+      expect(existsSync(local("b"))).to.equal(false);
+      shell = newShell();
+      expect(await fs("get", "worker-1:a", "b", "--json")).to.equal(0);
+      expect(shell.document).to.include({ size: 3 * MIB, resumedAt: 2 * MIB });
+      expect(readFileSync(local("b")).equals(bytes)).to.equal(true);
+      expect(parts()).to.deep.equal([]);
+
+      remote.meet("read", null, null, new LemonError("permission_denied"));
+      expect(await fs("get", "worker-1:a", "c")).to.equal(121);
+      const newer = randomBytes(3 * MIB);
+      remote.put("a", newer);
+      shell = newShell();
+      expect(await fs("get", "worker-1:a", "c", "--json")).to.equal(0);
+      expect(shell.document).to.include({ resumedAt: 0 });
+      expect(readFileSync(local("c")).equals(newer)).to.equal(true);
+    });
+
+    it("mixes no two revisions, and leaves no part of what is no more", async () => {
+      remote.put("a", randomBytes(2 * MIB));
+      peer.on("node.fs.read", ({ path, offset, length }) => {
+        remote.put("a", randomBytes(2 * MIB));
+        return {
+          path,
+          dataBase64: Buffer.alloc(length).toString("base64"),
+          offset,
+          length,
+          size: 2 * MIB,
+          mime: "text/plain",
+          eof: false,
+        };
+      });
+      expect(await fs("get", "worker-1:a", "b")).to.equal(123);
+      expect(readdirSync(folder.path)).to.deep.equal([]);
+    });
+
+    it("brings an empty file", async () => {
+      remote.put("a", Buffer.alloc(0));
+      expect(await fs("get", "worker-1:a", "b")).to.equal(0);
+      expect(readFileSync(local("b"))).to.have.length(0);
+    });
+
+    it("puts it into a directory under its own name", async () => {
+      mkdirSync(local("d"));
+      remote.put("x/a", Buffer.from("1"));
+      expect(await fs("get", "worker-1:x/a", "d")).to.equal(0);
+      expect(readFileSync(local("d/a"), "utf8")).to.equal("1");
+    });
+
+    it("draws a bar on a terminal, and takes it away again", async () => {
+      remote.put("a", Buffer.from("hello"));
+      shell = newShell({ stderrIsTerminal: true });
+      expect(await fs("get", "worker-1:a")).to.equal(0);
+      expect(shell.stderr.text)
+        .to.include(`[${"-".repeat(24)}]   0%`)
+        .and.match(/\r.\[K$/);
+    });
+
+    it("says why the local file can not be made", async () => {
+      remote.put("a", Buffer.from("hello"));
+      expect(await fs("get", "worker-1:a", "none/b")).to.equal(1);
+      expect(shell.stderr.text).to.include("ENOENT");
+    });
+  });
+
+  describe("put", () => {
+    const bytes = randomBytes(3 * MIB + 5);
+    beforeEach(() => writeFileSync(local("a.bin"), bytes));
+    const left = () => [...remote.files.keys()].filter((name) => name.includes(".lemon-put-"));
+
+    it("brings a file of several chunks, bit for bit, through cuts before and after its writes", async () => {
+      remote.meet("write", "before", null, "after", "after");
+      expect(await fs("put", "a.bin", "worker-1:dir/b.bin", "-p")).to.equal(0);
+      expect(remote.bytes("dir/b.bin")?.equals(bytes)).to.equal(true);
+      expect(left()).to.deep.equal([]);
+    });
+
+    it("sends nothing twice that a lost answer was about", async () => {
+      remote.meet("write", "after", "after", "after", "after");
+      expect(await fs("put", "a.bin", "worker-1:b")).to.equal(0);
+      expect(peer.count("node.fs.write")).to.equal(4);
+      expect(remote.bytes("b")?.equals(bytes)).to.equal(true);
+    });
+
+    it("settles a lost answer of the last step by looking", async () => {
+      remote.meet("move", "after");
+      expect(await fs("put", "a.bin", "worker-1:b")).to.equal(0);
+      expect(peer.count("node.fs.move")).to.equal(1);
+    });
+
+    it("says that the last step is unknown when looking does not settle it", async () => {
+      remote.meet("move", "before");
+      expect(await fs("put", "a.bin", "worker-1:b", "--json")).to.equal(125);
+      expect(Object(shell.document).error).to.include({ settle: `lemon fs stat ${NODE_ID}:b` });
+      shell = newShell();
+      expect(await fs("put", "a.bin", "worker-1:b", "--json")).to.equal(0);
+      expect(shell.document).to.include({ resumedAt: bytes.length });
+      expect(remote.bytes("b")?.equals(bytes)).to.equal(true);
+    });
+
+    it("goes on with what an earlier one left, and with nothing of another file", async () => {
+      remote.meet("write", null, null, new LemonError("permission_denied"));
+      expect(await fs("put", "a.bin", "worker-1:b")).to.equal(121);
+      expect(remote.bytes("b")).to.equal(null);
+      expect(left()).to.have.length(1);
+      shell = newShell();
+      expect(await fs("put", "a.bin", "worker-1:b", "--json")).to.equal(0);
+      expect(shell.document).to.include({ resumedAt: 2 * MIB });
+      expect(remote.bytes("b")?.equals(bytes)).to.equal(true);
+      expect(left()).to.deep.equal([]);
+
+      remote.meet("write", null, new LemonError("permission_denied"));
+      expect(await fs("put", "a.bin", "worker-1:c")).to.equal(121);
+      utimesSync(local("a.bin"), 1, 1);
+      shell = newShell();
+      expect(await fs("put", "a.bin", "worker-1:c", "--json")).to.equal(0);
+      expect(shell.document).to.include({ resumedAt: 0 });
+    });
+
+    it("replaces what is there in one step, and only when it is told to", async () => {
+      remote.put("b", Buffer.from("old"));
+      expect(await fs("put", "a.bin", "worker-1:b")).to.equal(123);
+      expect(peer.count("node.fs.write")).to.equal(0);
+      expect(remote.bytes("b")?.toString()).to.equal("old");
+      expect(await fs("put", "a.bin", "worker-1:b", "--overwrite")).to.equal(0);
+      expect(remote.bytes("b")?.equals(bytes)).to.equal(true);
+    });
+
+    it("puts it into a directory under its own name, and an empty file too", async () => {
+      remote.directories.add("d");
+      writeFileSync(local("empty"), "");
+      expect(await fs("put", "empty", "worker-1:d")).to.equal(0);
+      expect(remote.bytes("d/empty")).to.have.length(0);
+    });
+
+    it("refuses a part that somebody else changes meanwhile", async () => {
+      remote.meet("write", null, new LemonError("revision_conflict"));
+      expect(await fs("put", "a.bin", "worker-1:b")).to.equal(123);
+      expect(peer.count("node.fs.write")).to.equal(2);
+      expect(remote.bytes("b")).to.equal(null);
+    });
+
+    it("refuses what is no regular file before anything is sent", async () => {
+      expect(await fs("put", ".", "worker-1:b")).to.equal(2);
+      expect(await fs("put", "none", "worker-1:b")).to.equal(1);
+      expect(peer.requests).to.deep.equal([]);
+    });
+  });
+
+  describe("mkdir and mv", () => {
+    it("make a directory", async () => {
+      expect(await fs("mkdir", "worker-1:d")).to.equal(0);
+      expect(remote.directories.has("d")).to.equal(true);
+    });
+
+    it("move what was looked at, over something only when told to", async () => {
+      remote.put("a", Buffer.from("1"));
+      remote.put("b", Buffer.from("2"));
+      expect(await fs("mv", "worker-1:a", "worker-1:b")).to.equal(123);
+      expect(await fs("mv", "worker-1:a", "worker-1:b", "--overwrite")).to.equal(0);
+      expect(remote.bytes("b")?.toString()).to.equal("1");
+    });
+
+    it("stay on one node", async () => {
+      expect(await fs("mv", "worker-1:a", "worker-2:b")).to.equal(2);
+    });
+
+    it("are sent once, and say how to find out when their answer is lost", async () => {
+      remote.meet("mkdir", "after");
+      expect(await fs("mkdir", "worker-1:a b")).to.equal(125);
+      expect(shell.stderr.text).to.include(`lemon fs stat '${NODE_ID}:a b'`);
+      expect(peer.count("node.fs.mkdir")).to.equal(1);
+    });
+  });
+
+  describe("rm", () => {
+    let terminal: ScriptedTerminal;
+    beforeEach(() => {
+      remote.put("a", Buffer.from("12345"));
+      terminal = new ScriptedTerminal();
+      shell = newShell({ terminal });
+    });
+
+    it("shows what would be deleted and deletes it after a yes", async () => {
+      terminal.type("y");
+      expect(await fs("rm", "worker-1:a")).to.equal(0);
+      expect(terminal.output.text).to.include("/canonical/a").and.include("3 entries in all");
+      expect(remote.bytes("a")).to.equal(null);
+      expect(terminal.closed).to.equal(true);
+    });
+
+    for (const answer of ["", "n", "yesterday", "Y es"]) {
+      it(`deletes nothing after ${JSON.stringify(answer)}`, async () => {
+        terminal.type(answer);
+        expect(await fs("rm", "worker-1:a")).to.equal(1);
+        expect(peer.count("node.fs.delete")).to.equal(0);
+      });
+    }
+
+    it("deletes nothing when the terminal hangs up", async () => {
+      const ended = fs("rm", "worker-1:a");
+      await terminal.output.said("delete?");
+      terminal.hangUp();
+      expect(await ended).to.equal(1);
+      expect(peer.count("node.fs.delete")).to.equal(0);
+    });
+
+    it("asks nobody with --yes, and passes --recursive on", async () => {
+      shell = newShell();
+      expect(await fs("rm", "-r", "--yes", "worker-1:a", "--json")).to.equal(0);
+      expect(shell.document).to.deep.equal({
+        path: "/canonical/a",
+        deleted: true,
+        candidateCount: 3,
+      });
+      const preview = peer.requests.find(({ method }) => method === "node.fs.delete.preview");
+      expect(preview?.params).to.include({ recursive: true });
+    });
+
+    it("refuses without a terminal and without --yes", async () => {
+      shell = newShell();
+      expect(await fs("rm", "worker-1:a")).to.equal(2);
+      expect(peer.requests).to.deep.equal([]);
+    });
+
+    it("is sent once, and says how to find out when its answer is lost", async () => {
+      shell = newShell();
+      remote.meet("delete", "after");
+      expect(await fs("rm", "--yes", "worker-1:a")).to.equal(125);
+      expect(shell.stderr.text).to.include(`lemon fs stat ${NODE_ID}:a`);
+    });
+  });
+});
