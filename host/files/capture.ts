@@ -14,13 +14,11 @@ import { errnoOf } from "../system-error.ts";
 import { fileFailure } from "./failure.ts";
 
 /** A name in a directory that was admitted. */
-export interface Place {
+export interface NamedPlace {
   /** The open directory. */
   readonly parent: number;
   /** One component, without NUL. */
   readonly name: Buffer;
-  /** Absolute and canonical. */
-  readonly path: string;
 }
 
 export const CAPTURE_PREFIXES = { move: ".lemon-move-", delete: ".lemon-delete-" } as const;

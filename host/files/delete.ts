@@ -31,7 +31,7 @@ import {
   isSameBesideChangeTime,
   isUnchanged,
 } from "./candidates.ts";
-import { Capture, type Place, syncFolder, withRemains } from "./capture.ts";
+import { Capture, type NamedPlace, syncFolder, withRemains } from "./capture.ts";
 import { fileFailure } from "./failure.ts";
 
 /**
@@ -40,7 +40,7 @@ import { fileFailure } from "./failure.ts";
  * `mutationMayHaveApplied` when part of the tree is removed or an entry stays under its temporary name.
  * `filesystem_outcome_unknown` when it is removed and that could not be synced.
  */
-export function deletePreviewed(place: Place, candidates: Uint8Array): void {
+export function deletePreviewed(place: NamedPlace, candidates: Uint8Array): void {
   const target = decodeCandidates(candidates);
   let parent: number | undefined;
   try {

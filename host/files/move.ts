@@ -23,12 +23,12 @@ import {
 import { errnoOf, SystemError } from "../system-error.ts";
 import { type Anchors, isAtOrBelow, isSameObject } from "./anchors.ts";
 import { isSameBesideChangeTime } from "./candidates.ts";
-import { Capture, isUnsupported, type Place, syncFolder, withRemains } from "./capture.ts";
+import { Capture, isUnsupported, type NamedPlace, syncFolder, withRemains } from "./capture.ts";
 import { fileFailure } from "./failure.ts";
 
 export interface MoveRequest {
-  readonly from: Place;
-  readonly to: Place;
+  readonly from: NamedPlace;
+  readonly to: NamedPlace;
   /** Throws `revision_conflict` unless the source is as the caller last saw it. */
   readonly demandRevision: (source: Entry) => void;
   readonly overwrite: boolean;
@@ -108,7 +108,7 @@ function settle(capture: Capture, { to, overwrite }: MoveRequest): void {
   if (entryIfAny(capture) !== null) throw new LemonError("already_exists");
 }
 
-function refusal(failure: unknown, capture: Capture, to: Place): unknown {
+function refusal(failure: unknown, capture: Capture, to: NamedPlace): unknown {
   if (!isUnsupported(failure)) return failure;
   // EINVAL has two meanings.
   const source = capture.entry();
@@ -121,7 +121,7 @@ function intoItself(): LemonError {
   return new LemonError("invalid_path", { message: "A directory can not be moved into itself" });
 }
 
-function entryIfAny(place: Place | Capture): Entry | null {
+function entryIfAny(place: NamedPlace | Capture): Entry | null {
   try {
     return entryAt("parent" in place ? place.parent : place.folder, place.name);
   } catch (failure) {

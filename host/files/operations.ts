@@ -8,12 +8,18 @@ import { closeSync, constants, fstatSync } from "node:fs";
 import { type ErrorCode, LemonError } from "../../protocol/errors.ts";
 import { type AllowedRoots, pinRoots, type RootsSpec } from "../allowed-roots.ts";
 import type { OpenAt } from "../native/directory.ts";
+import type { Entry } from "../native/entry.ts";
 import { type Met, openMet } from "../native/file.ts";
 import type { Place } from "../path-walk.ts";
+import { Anchors, isSameObject } from "./anchors.ts";
+import type { NamedPlace } from "./capture.ts";
+import { deletePreviewed } from "./delete.ts";
 import { fileFailure } from "./failure.ts";
 import { listDirectory } from "./listing.ts";
 import { makeDirectories } from "./made-directories.ts";
 import { mimeOf } from "./mime.ts";
+import { moveEntry } from "./move.ts";
+import { previewDelete } from "./preview.ts";
 import { demandRegular, metAt, readChunk } from "./reading.ts";
 import { Revisions } from "./revisions.ts";
 import { describe } from "./stat.ts";
@@ -114,16 +120,20 @@ export function openFileOperations(spec: RootsSpec, openAt?: OpenAt): FileOperat
   return new RootedFiles(pinRoots(spec, openAt));
 }
 
-const notThereYet = (): never => {
-  throw new LemonError("not_implemented");
-};
+const LED_ASTRAY: ReadonlySet<ErrorCode> = new Set([
+  "not_found",
+  "not_directory",
+  "path_not_allowed",
+]);
 
 class RootedFiles implements FileOperations {
   readonly #roots: AllowedRoots;
+  readonly #anchors: Anchors;
   readonly #revisions = new Revisions();
 
   constructor(roots: AllowedRoots) {
     this.#roots = roots;
+    this.#anchors = new Anchors(roots.anchors);
   }
 
   list({ path, showHidden }: Request<"list">): Answer<"list"> {
@@ -171,16 +181,45 @@ class RootedFiles implements FileOperations {
     });
   }
 
-  move(): never {
-    return notThereYet();
+  move(request: Request<"move">): Answer<"move"> {
+    const { path, destination, expectedModifiedAtMs, overwrite } = request;
+    return this.#at(path, (from) =>
+      this.#at(destination, (to) => {
+        const demandRevision = (source: Entry) =>
+          this.#revisions.demand(from.path, source, expectedModifiedAtMs);
+        const places = { from: named(from), to: destinationOf(to, from, overwrite) };
+        moveEntry({ ...places, demandRevision, overwrite }, this.#anchors);
+        for (const place of [from, to]) this.#revisions.forget(place.path);
+        return { path: from.path, destination: to.path };
+      }),
+    );
   }
 
-  preview(): never {
-    return notThereYet();
+  preview({ path, recursive }: Request<"preview">): Answer<"preview"> {
+    return this.#at(path, (place) => {
+      const met = existing(place);
+      const { target, ...bound } = previewDelete(named(place), recursive, this.#anchors);
+      const stats = fstatSync(met.handle, { bigint: true });
+      // Another object took its place after the walk.
+      if (!isSameObject(stats, target)) throw new LemonError("not_found");
+      this.#revisions.tell(place.path, stats);
+      return { path: place.path, stat: describe(stats, nameOf(place), met), ...bound };
+    });
   }
 
-  delete(): never {
-    return notThereYet();
+  delete({ path, candidates }: Request<"delete">): Answer<"delete"> {
+    try {
+      return this.#at(path, (place) => {
+        deletePreviewed(named(place), candidates);
+        this.#revisions.forget(place.path);
+        return { path: place.path };
+      });
+    } catch (failure) {
+      // The path was previewed: that it leads nowhere, or where it may not, is a change.
+      if (failure instanceof LemonError && LED_ASTRAY.has(failure.code))
+        throw new LemonError("stale_preview", { cause: failure });
+      throw failure;
+    }
   }
 
   close(): void {
@@ -213,6 +252,27 @@ function existing(place: Place): Met {
   const met = metAt(place);
   if (met === null) throw new LemonError("not_found");
   return met;
+}
+
+/** What may be moved or removed: not a root. */
+function named(place: Place): NamedPlace {
+  existing(place);
+  const { parent, names } = place;
+  const [name] = names;
+  if (parent === null || name === undefined) throw new LemonError("path_not_allowed");
+  return { parent, name: Buffer.from(name) };
+}
+
+/** Where something may be moved to; its directory is there. */
+function destinationOf(to: Place, from: Place, overwrite: boolean): NamedPlace {
+  const { parent, names } = to;
+  const [name, ...below] = names;
+  if (parent === null || name === undefined)
+    throw new LemonError(overwrite ? "is_directory" : "already_exists");
+  if (below.length > 0) throw new LemonError("not_found");
+  const isFolder = from.object !== null && fstatSync(from.object).isDirectory();
+  if (to.mustBeDirectory && to.object === null && !isFolder) throw new LemonError("not_directory");
+  return { parent, name: Buffer.from(name) };
 }
 
 function nameOf(place: Place): string {

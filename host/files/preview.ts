@@ -28,7 +28,7 @@ import {
   encodeCandidates,
   FRAME_BYTES,
 } from "./candidates.ts";
-import type { Place } from "./capture.ts";
+import type { NamedPlace } from "./capture.ts";
 import { fileFailure } from "./failure.ts";
 
 export interface PreviewLimits {
@@ -62,7 +62,7 @@ const MOST_READINGS = 3;
  * `cross_device`, `permission_denied`, `filesystem_busy`.
  */
 export function previewDelete(
-  place: Place,
+  place: NamedPlace,
   recursive: boolean,
   anchors: Anchors,
   limits: PreviewLimits = PREVIEW_LIMITS,
@@ -106,7 +106,7 @@ class Reading {
     this.#limits = limits;
   }
 
-  target({ parent, name }: Place): { target: Entry; candidate: Candidate } {
+  target({ parent, name }: NamedPlace): { target: Entry; candidate: Candidate } {
     const found = entryAt(parent, name);
     // A link would have been followed: it came there after the walk.
     if (isSymlink(found)) throw new LemonError("not_found");

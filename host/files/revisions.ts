@@ -38,6 +38,11 @@ export class Revisions {
     }
   }
 
+  /** Another object bears that path now: the ms decide. */
+  forget(path: string): void {
+    this.#told.delete(path);
+  }
+
   /** Throws `revision_conflict` unless an existing file is as the caller was told. */
   demand(path: string, seen: Seen, expectedModifiedAtMs: number | null): void {
     const told = this.#told.get(path);

@@ -5,7 +5,8 @@
  * 1. A name is bytes, one component of a path, without NUL: nothing is lost of one that is no UTF-8.
  * 2. No link is followed, no special file is opened, nothing is mounted.
  */
-import { constants, opendirSync } from "node:fs";
+import { constants } from "node:fs";
+import { directoryNames } from "./directory-names.ts";
 import { checked, native } from "./library.ts";
 
 const onDarwin = process.platform === "darwin";
@@ -23,6 +24,7 @@ const READ_DIRECTORY =
 
 /** What one entry is at this moment. Times are Unix nanoseconds. */
 export interface Entry {
+  /** As `node:fs` has it. */
   readonly dev: bigint;
   readonly ino: bigint;
   /** `st_mode`, the bits of its type included. */
@@ -85,11 +87,21 @@ function linuxEntryAt(): (directory: number, name?: Buffer) => Entry {
       size: result.readBigUInt64LE(40),
       ctimeNs: nanoseconds(96),
       mtimeNs: nanoseconds(112),
-      dev: (BigInt(result.readUInt32LE(136)) << 32n) | BigInt(result.readUInt32LE(140)),
+      dev: device(BigInt(result.readUInt32LE(136)), BigInt(result.readUInt32LE(140))),
       mounted: (attributes & MOUNT_ROOT) !== 0n,
       locked: (attributes & (IMMUTABLE | APPEND)) !== 0n,
     };
   };
+}
+
+/** makedev(3): one number, as `node:fs` has it. */
+function device(major: bigint, minor: bigint): bigint {
+  return (
+    ((major & 0xffff_f000n) << 32n) |
+    ((major & 0xfffn) << 8n) |
+    ((minor & 0xffff_ff00n) << 12n) |
+    (minor & 0xffn)
+  );
 }
 
 /** `struct stat` with 64-bit inodes, which only x64 keeps under a name of its own (stat(2) of macOS). */
@@ -123,22 +135,14 @@ export function openFolderAt(directory: number, name: Buffer = HERE): number {
   return checked("openat", openat(directory, terminated(name), READ_DIRECTORY));
 }
 
-/** The names in a directory opened by `openFolderAt`, unsorted; stops after `most`. */
+/** The names in a directory opened by `openFolderAt` and not yet read, unsorted; stops after `most`. */
 export function namesOf(folder: number, most: number): Buffer[] {
-  // A description of its own, read from its start; Latin-1 is every byte as it is.
-  const path = onDarwin ? `/dev/fd/${folder}` : `/proc/self/fd/${folder}`;
-  const stream = opendirSync(path, { encoding: "latin1", bufferSize: 256 });
-  try {
-    const names: Buffer[] = [];
-    while (names.length < most) {
-      const entry = stream.readSync();
-      if (entry === null) break;
-      names.push(Buffer.from(entry.name, "latin1"));
-    }
-    return names;
-  } finally {
-    stream.closeSync();
+  const names: Buffer[] = [];
+  for (const name of directoryNames(folder)) {
+    if (names.length === most) break;
+    names.push(Buffer.from(name, "latin1"));
   }
+  return names;
 }
 
 /** Gives an entry another name, replacing what bears it (rename(2)). */

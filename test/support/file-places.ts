@@ -1,16 +1,16 @@
 /** Owns what tests of files need beside a folder: places in it, the account they act as, what stands there. */
 import { closeSync, lstatSync, readdirSync, readFileSync, readlinkSync } from "node:fs";
 import { basename, dirname } from "node:path";
-import type { Place } from "../../host/files/capture.ts";
+import type { NamedPlace } from "../../host/files/capture.ts";
 import { openDirectory } from "../../host/native/directory.ts";
 import type { Entry } from "../../host/native/entry.ts";
 import { LemonError } from "../../protocol/errors.ts";
 
 /** Does `act` with the place that an absolute path names, its directory open. */
-export function atPlace<T>(path: string, act: (place: Place) => T): T {
+export function atPlace<T>(path: string, act: (place: NamedPlace) => T): T {
   const parent = openDirectory(dirname(path));
   try {
-    return act({ parent, name: Buffer.from(basename(path)), path });
+    return act({ parent, name: Buffer.from(basename(path)) });
   } finally {
     closeSync(parent);
   }
