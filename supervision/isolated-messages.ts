@@ -6,7 +6,13 @@
  *
  * Bytes stay bytes (serialization "advanced"); an error would lose what makes it one of the table.
  */
-import { isErrorCode, LemonError, WIRE_CODES, type WireCode } from "../protocol/errors.ts";
+import {
+  type ErrorDetails,
+  isErrorCode,
+  LemonError,
+  WIRE_CODES,
+  type WireCode,
+} from "../protocol/errors.ts";
 
 export interface IsolatedRequest {
   readonly serial: number;
@@ -32,8 +38,8 @@ export function done(serial: number, result: unknown): object {
 /** Anything that is not a `LemonError` is a fault of ours, and nobody knows how far it got. */
 export function failed(serial: number, error: unknown): object {
   const known = error instanceof LemonError ? error : new LemonError("internal_error");
-  const { code, message, wire, retrySafe, mutationMayHaveApplied } = known;
-  return { serial, failure: { code, message, wire, retrySafe, mutationMayHaveApplied } };
+  const { code, message, wire, retrySafe, mutationMayHaveApplied, details } = known;
+  return { serial, failure: { code, message, wire, retrySafe, mutationMayHaveApplied, details } };
 }
 
 /** Null: it is no answer. */
@@ -48,17 +54,27 @@ export function readAnswer(message: unknown): IsolatedAnswer | null {
 
 function readFailure(value: unknown): LemonError | null {
   if (!isRecord(value)) return null;
-  const { code, message, wire, retrySafe, mutationMayHaveApplied } = value;
+  const { code, message, wire, retrySafe, mutationMayHaveApplied, details } = value;
   if (
     !isErrorCode(code) ||
     typeof message !== "string" ||
     !isWireCode(wire) ||
     typeof retrySafe !== "boolean" ||
-    typeof mutationMayHaveApplied !== "boolean"
+    typeof mutationMayHaveApplied !== "boolean" ||
+    !isDetails(details)
   ) {
     return null;
   }
-  return new LemonError(code, { message, wire, retrySafe, mutationMayHaveApplied });
+  return new LemonError(code, { message, wire, retrySafe, mutationMayHaveApplied, details });
+}
+
+function isDetails(value: unknown): value is ErrorDetails {
+  return (
+    isRecord(value) &&
+    Object.values(value).every(
+      (detail) => detail === null || ["string", "number", "boolean"].includes(typeof detail),
+    )
+  );
 }
 
 function isWireCode(value: unknown): value is WireCode {

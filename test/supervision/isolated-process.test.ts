@@ -66,6 +66,7 @@ describe("an isolated process", () => {
     const refused = await place.actor.ask("call", "refuse", WAIT).catch((error: unknown) => error);
     expect(refused).to.be.instanceOf(LemonError);
     expect(refused).to.include({ code: "no_space", message: "None", retrySafe: false });
+    expect(refused).to.have.deep.property("details", { left: 2, name: null });
   });
 
   it("tells of a fault in it by a code, and lives on", async () => {

@@ -24,7 +24,11 @@ serveIsolated((opening) => {
       case "cwd":
         return process.cwd();
       case "refuse":
-        throw new LemonError("no_space", { message: "None", retrySafe: false });
+        throw new LemonError("no_space", {
+          message: "None",
+          retrySafe: false,
+          details: { left: 2, name: null },
+        });
       case "fail":
         throw new TypeError("a secret path");
       case "hang":
