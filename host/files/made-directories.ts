@@ -9,10 +9,11 @@ import { closeSync, fstatSync } from "node:fs";
 import { LemonError } from "../../protocol/errors.ts";
 import type { AllowedRoots } from "../allowed-roots.ts";
 import { openDirectoryAt } from "../native/directory.ts";
-import { openFolderAt, removeFolderAt } from "../native/entry.ts";
-import { bearsName, makeDirectoryAt } from "../native/file.ts";
+import { entryAt, openFolderAt, removeFolderAt } from "../native/entry.ts";
+import { makeDirectoryAt } from "../native/file.ts";
 import type { Place } from "../path-walk.ts";
 import { errnoOf } from "../system-error.ts";
+import { isSameObject } from "./anchors.ts";
 import { syncFolder } from "./capture.ts";
 import { syncNames } from "./syncing.ts";
 
@@ -50,7 +51,7 @@ export class MadeDirectories implements Disposable {
   #makeOne(name: string): void {
     const above = this.innermost;
     const isOurs = makes(above, name);
-    const handle = openDirectoryAt(above, name);
+    const handle = isOurs ? enterNew(above, name) : openDirectoryAt(above, name);
     this.#levels.push({ above, name, handle, isOurs });
     if (this.#roots.isStateFolder(fstatSync(handle, { bigint: true })))
       throw new LemonError("path_not_allowed");
@@ -79,8 +80,10 @@ export class MadeDirectories implements Disposable {
     for (const { above, name, handle, isOurs } of this.#levels.toReversed()) {
       if (!isOurs) continue;
       try {
-        if (!bearsName(handle, above, name)) return;
-        removeFolderAt(above, Buffer.from(name));
+        const bytes = Buffer.from(name);
+        // No new descriptor: there may be none left, which is why this is taken back.
+        if (!isSameObject(entryAt(above, bytes), entryAt(handle))) return;
+        removeFolderAt(above, bytes);
       } catch {
         // Somebody put something into it, or removed it: it is theirs now.
         return;
@@ -90,6 +93,20 @@ export class MadeDirectories implements Disposable {
 
   [Symbol.dispose](): void {
     for (const { handle } of this.#levels.splice(0)) closeSync(handle);
+  }
+}
+
+/** What can not even be entered (no descriptor left) is removed at once: nobody knew of it, and it is empty. */
+function enterNew(above: number, name: string): number {
+  try {
+    return openDirectoryAt(above, name);
+  } catch (failure) {
+    try {
+      removeFolderAt(above, Buffer.from(name));
+    } catch {
+      // It was exchanged: what is there is somebody else's.
+    }
+    throw failure;
   }
 }
 

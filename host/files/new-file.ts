@@ -6,11 +6,12 @@
  * 2. Elsewhere it is created under its name, which nothing may bear, and that name is taken back when
  *    something fails; a reader may see it unfinished.
  */
-import { closeSync } from "node:fs";
+import { closeSync, fstatSync } from "node:fs";
 import { LemonError } from "../../protocol/errors.ts";
-import { unlinkAt } from "../native/entry.ts";
-import { bearsName, createAt, createUnnamed, nameUnnamed } from "../native/file.ts";
+import { entryAt, unlinkAt } from "../native/entry.ts";
+import { createAt, createUnnamed, nameUnnamed } from "../native/file.ts";
 import { errnoOf } from "../system-error.ts";
+import { isSameObject } from "./anchors.ts";
 
 export interface NewFile {
   /** To be written. */
@@ -67,7 +68,9 @@ export function namedFile(directory: number, name: string): NewFile {
 
 function takeBack(fd: number, directory: number, name: string): void {
   try {
-    if (bearsName(fd, directory, name)) unlinkAt(directory, Buffer.from(name));
+    const bytes = Buffer.from(name);
+    if (isSameObject(entryAt(directory, bytes), fstatSync(fd, { bigint: true })))
+      unlinkAt(directory, bytes);
   } catch (cause) {
     if (errnoOf(cause) !== "ENOENT") throw new LemonError("filesystem_outcome_unknown", { cause });
   }

@@ -6,8 +6,9 @@
  *    middle they are put back, with size and modification time, and synced. A reader may have seen the
  *    middle. When they can not be put back, or could not be read, it is `filesystem_outcome_unknown`.
  * 2. Once it is as wanted, a failed sync leaves nobody knowing what is on the disk: `filesystem_outcome_unknown`.
- * 3. A change always moves the modification time to another ms: later than it was, except for a file of
- *    another owner with a time in the future, which this account can only set to now.
+ * 3. A change always moves the modification time to another ms: later than it was, except where nothing
+ *    later can be set (another owner's file with a time in the future; the latest time that the file system
+ *    keeps). Then it is now.
  */
 import { type BigIntStats, fstatSync, fsyncSync, ftruncateSync, writeSync } from "node:fs";
 import { LemonError } from "../../protocol/errors.ts";
@@ -107,33 +108,34 @@ const MOST_TICKS = 50;
 
 /** Moves the time on where the change itself did not. False when it did. */
 function advance(fd: number, before: BigIntStats): boolean {
-  if (hasAdvanced(fd, before)) return false;
-  const old = BigInt(modifiedMs(before));
-  for (const grain of GRAINS_MS) {
-    const next = ((old + grain) / grain) * grain;
-    const now = BigInt(Date.now());
+  const old = modifiedMs(before);
+  if (msOf(fd) > old) return false;
+  const now = BigInt(Date.now());
+  const later = GRAINS_MS.map((grain) => (BigInt(old) / grain + 1n) * grain);
+  // At the latest time that a file system can keep, only an earlier one is another one.
+  for (const ms of [...later.map((next) => (now > next ? now : next)), now]) {
     try {
-      setModified(fd, (now > next ? now : next) * NS_IN_MS);
+      setModified(fd, ms * NS_IN_MS);
     } catch (failure) {
       if (errnoOf(failure) !== "EPERM") throw failure;
-      awaitTick(fd, before);
+      awaitTick(fd, old);
       return true;
     }
-    if (hasAdvanced(fd, before)) return true;
+    if (msOf(fd) !== old) return true;
   }
   throw new LemonError("filesystem_outcome_unknown");
 }
 
-function hasAdvanced(fd: number, before: BigIntStats): boolean {
-  return modifiedMs(fstatSync(fd, { bigint: true })) > modifiedMs(before);
+function msOf(fd: number): number {
+  return modifiedMs(fstatSync(fd, { bigint: true }));
 }
 
 /** Who does not own a file may only set its time to now, as often as it takes to be another one. */
-function awaitTick(fd: number, before: BigIntStats): void {
+function awaitTick(fd: number, old: number): void {
   const never = new Int32Array(new SharedArrayBuffer(4));
   for (let tick = 0; tick < MOST_TICKS; tick += 1) {
     touch(fd);
-    if (modifiedMs(fstatSync(fd, { bigint: true })) !== modifiedMs(before)) return;
+    if (msOf(fd) !== old) return;
     Atomics.wait(never, 0, 0, 1);
   }
   throw new LemonError("filesystem_outcome_unknown");

@@ -8,6 +8,7 @@ import { type BigIntStats, readSync } from "node:fs";
 import { LemonError } from "../../protocol/errors.ts";
 import type { Met } from "../native/file.ts";
 import type { Place } from "../path-walk.ts";
+import { tellable } from "./revisions.ts";
 
 /** The bytes from `offset` on, at most `length`; fewer only when the file ends before. */
 export function readRange(fd: number, offset: number, length: number): Buffer {
@@ -28,7 +29,7 @@ export function readChunk(
   offset: number,
   length: number,
 ): { bytes: Buffer; size: number; eof: boolean } {
-  const size = Number(stats.size);
+  const size = tellable(stats.size);
   const wanted = Math.max(0, Math.min(length, size - offset));
   const bytes = readRange(fd, offset, wanted);
   // A file that ended earlier than it said (cut meanwhile, or one of the system's) has ended all the same.

@@ -16,10 +16,20 @@ const NS_IN_MS = 1_000_000n;
 
 type Seen = Pick<BigIntStats, "dev" | "ino" | "size" | "mtimeNs" | "ctimeNs">;
 
-/** Unix ms, nanoseconds cut off towards the past. */
+/**
+ * Unix ms, nanoseconds cut off towards the past. A time beyond what an answer can tell exactly (285,000
+ * years) reads as the last that it can.
+ */
 export function modifiedMs({ mtimeNs }: Pick<BigIntStats, "mtimeNs">): number {
   const cut = mtimeNs / NS_IN_MS;
-  return Number(cut * NS_IN_MS > mtimeNs ? cut - 1n : cut);
+  return tellable(cut * NS_IN_MS > mtimeNs ? cut - 1n : cut);
+}
+
+/** The nearest integer that JSON's readers take exactly: one absurd file must not spoil a whole listing. */
+export function tellable(value: bigint): number {
+  const most = BigInt(Number.MAX_SAFE_INTEGER);
+  if (value > most) return Number.MAX_SAFE_INTEGER;
+  return value < -most ? -Number.MAX_SAFE_INTEGER : Number(value);
 }
 
 export class Revisions {

@@ -3,7 +3,7 @@ import { type BigIntStats, constants } from "node:fs";
 import { type Met, mayAccess } from "../native/file.ts";
 import { mimeOf } from "./mime.ts";
 import type { FileStat, FileType } from "./operations.ts";
-import { modifiedMs } from "./revisions.ts";
+import { modifiedMs, tellable } from "./revisions.ts";
 
 const TYPES: ReadonlyMap<number, FileType> = new Map([
   [constants.S_IFREG, "regular"],
@@ -20,7 +20,7 @@ export function describe(stats: BigIntStats, name: string, met: Met): FileStat {
   const mode = Number(stats.mode);
   return {
     type: TYPES.get(mode & constants.S_IFMT) ?? "unknown",
-    size: Number(stats.size),
+    size: tellable(stats.size),
     mtimeMs: modifiedMs(stats),
     mode,
     mime: mimeOf(name),

@@ -97,6 +97,7 @@ function change({ revisions }: FileGround, place: Place, met: Met, request: Writ
     const { before } = target;
     if (before.nlink === 0n) throw new LemonError("not_found");
     revisions.demand(place.path, before, expectedModifiedAtMs);
+    if (before.size > BigInt(Number.MAX_SAFE_INTEGER)) throw new LemonError("too_large");
     try {
       return overwrite(target, request);
     } catch (failure) {

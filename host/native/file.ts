@@ -7,7 +7,6 @@
  */
 import { closeSync, constants, fstatSync, openSync } from "node:fs";
 import { SystemError } from "../system-error.ts";
-import { openHandleAt } from "./directory.ts";
 import { checked, native } from "./library.ts";
 
 const onDarwin = process.platform === "darwin";
@@ -52,16 +51,6 @@ export function openMet({ handle, directory, name }: Met, flags: number): number
 function isSame(one: number, other: number): boolean {
   const [here, there] = [fstatSync(one, { bigint: true }), fstatSync(other, { bigint: true })];
   return here.ino === there.ino && here.dev === there.dev;
-}
-
-/** Whether `name` means the open object at this moment. ENOENT when it means nothing. */
-export function bearsName(fd: number, directory: number, name: string): boolean {
-  const handle = openHandleAt(directory, name);
-  try {
-    return isSame(fd, handle);
-  } finally {
-    closeSync(handle);
-  }
 }
 
 function objectOf(handle: number): string {

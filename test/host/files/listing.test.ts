@@ -4,6 +4,7 @@ import { once } from "node:events";
 import {
   chmodSync,
   closeSync,
+  existsSync,
   mkdirSync,
   openSync,
   readdirSync,
@@ -19,8 +20,10 @@ import fc from "fast-check";
 import { rendered } from "../../../host/files/listing.ts";
 import type { FileEntry } from "../../../host/files/operations.ts";
 import { directoryNames } from "../../../host/native/directory-names.ts";
+import { setModified } from "../../../host/native/file.ts";
 import { filesRoom } from "../../support/files-room.ts";
 import { refusalOf } from "../../support/refusal.ts";
+import { tempFolder } from "../../support/temp-folder.ts";
 
 const names = (entries: readonly FileEntry[]) => entries.map(({ name }) => name);
 
@@ -172,6 +175,31 @@ describe("a listing", () => {
     expect(new Set(names(entries))).to.deep.equal(new Set(odd));
     for (const name of odd)
       expect(room.files.stat({ path: name }).size).to.equal(Buffer.byteLength(name));
+  });
+
+  it("tells of a size and a time beyond all numbers the last that can be told", async function () {
+    if (!existsSync("/dev/shm")) return this.skip();
+    using folder = tempFolder("/dev/shm");
+    using room = filesRoom(undefined, folder.path);
+    const file = openSync(join(room.home, "absurd"), "w");
+    // 2^60 bytes: more than Node's own call takes.
+    execFileSync("sh", ["-c", 'truncate -s 1E "$0"', join(room.home, "absurd")]);
+    setModified(file, 2n ** 62n * 1_000_000_000n);
+    closeSync(file);
+    const [entry] = room.files.list({ path: ".", showHidden: false }).entries;
+    const most = Number.MAX_SAFE_INTEGER;
+    expect(entry).to.include({ size: most, mtimeMs: most });
+    expect(room.files.read({ path: "absurd", offset: most, length: 1 })).to.include({ eof: true });
+    const write = () =>
+      room.files.write({
+        path: "absurd",
+        bytes: Buffer.from("x"),
+        offset: 0,
+        truncate: false,
+        mkdirs: false,
+        expectedModifiedAtMs: most,
+      });
+    expect((await refusalOf(write)).code).to.equal("too_large");
   });
 
   it("of what is no directory, or not there, is refused", async () => {

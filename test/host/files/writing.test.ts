@@ -219,6 +219,20 @@ describe("a write", () => {
     closeSync(file);
   });
 
+  it("gives another ms to a file with the latest time that its file system can keep", () => {
+    const path = join(room.home, "note");
+    write("note", "x");
+    const file = openSync(path, "r+");
+    // 2^62 s: each file system makes of it what it can.
+    setModified(file, 2n ** 62n * 1_000_000_000n);
+    closeSync(file);
+    const latest = msOf("note");
+    expect(latest).to.be.above(Date.now());
+    const { mtimeMs } = write("note", "y", { expectedModifiedAtMs: latest });
+    expect(mtimeMs).not.to.equal(latest);
+    expect(msOf("note")).to.equal(mtimeMs);
+  });
+
   it("through a link is a write to what it leads to, and both are one file", async () => {
     const { mtimeMs } = write("note", "x");
     symlinkSync("note", join(room.home, "alias"));
