@@ -3,6 +3,7 @@ import type { Command } from "commander";
 import { type CommandContext, EXIT_CODES, leaf, onController } from "../command-parts.ts";
 import type { TargetFlags } from "../target.ts";
 import type { MoveFlags } from "./change.ts";
+import type { GetFlags } from "./get.ts";
 import type { PutFlags } from "./put.ts";
 import type { RemoveFlags } from "./remove.ts";
 import type { ListFlags } from "./show.ts";
@@ -33,10 +34,14 @@ export function addFiles(parent: Command, { shell, report, finish }: CommandCont
     });
 
   onController(leaf(parent, "put", "copy a file of this machine to a node"))
-    .argument("<file>", "a regular file here")
+    .argument("<file>", "a regular file here; with --recursive, a directory")
     .argument("<node:path>", `${PLACE}; into a directory the file goes under its own name`)
     .option("--overwrite", "replace what is there, in one step")
     .option("-p, --parents", "create missing parent directories")
+    .option(
+      "-r, --recursive",
+      "a directory with all below it; links and special files are left out",
+    )
     .addHelpText("after", TRANSFER)
     .action(async (from: string, to: string, flags: PutFlags) => {
       const { fsPut } = await import("./put.ts");
@@ -46,8 +51,12 @@ export function addFiles(parent: Command, { shell, report, finish }: CommandCont
   onController(leaf(parent, "get", "copy a file of a node to this machine"))
     .argument("<node:path>", PLACE)
     .argument("[file]", "what it becomes here, or the directory it goes into (default: .)")
+    .option(
+      "-r, --recursive",
+      "a directory with all below it; links and special files are left out",
+    )
     .addHelpText("after", TRANSFER)
-    .action(async (from: string, to: string | undefined, flags: TargetFlags) => {
+    .action(async (from: string, to: string | undefined, flags: GetFlags) => {
       const { fsGet } = await import("./get.ts");
       finish(await fsGet(shell, report, flags, from, to));
     });

@@ -23,10 +23,14 @@ import { localFailure } from "./local.ts";
 import { nameOf, readPlace } from "./place.ts";
 import { Progress } from "./progress.ts";
 
+export interface GetFlags extends TargetFlags {
+  readonly recursive?: boolean;
+}
+
 export async function fsGet(
   shell: Shell,
   report: Report,
-  flags: TargetFlags,
+  flags: GetFlags,
   from: string,
   to: string | undefined,
 ): Promise<number> {
@@ -35,8 +39,12 @@ export async function fsGet(
   const link = await Link.open(shell, report, flags);
   try {
     const { nodeId } = await selectNode(link.client, place.node);
+    if (flags.recursive === true) {
+      const { fetchTree } = await import("./get-tree.ts");
+      return await fetchTree(shell, report, link, { nodeId, path: place.path, local });
+    }
     const file = await regularFile(link, nodeId, place.path);
-    const resumedAt = await fetch(shell, report, link, nodeId, file, local);
+    const resumedAt = await fetchFile(shell, report, link, nodeId, file, local);
     const document = { nodeId, path: file.path, local, size: file.size, resumedAt };
     await report.result(document, () => `${printable(local, 4_096)}: ${bytesText(file.size)}\n`);
     return EXIT.ok;
@@ -49,7 +57,7 @@ export async function fsGet(
 const PART_FLAGS = files.O_WRONLY | files.O_CREAT | files.O_APPEND | files.O_NOFOLLOW;
 
 /** Answers at which offset it went on. */
-async function fetch(
+export async function fetchFile(
   shell: Shell,
   report: Report,
   link: Link,

@@ -8,7 +8,7 @@
  * 3. When it is complete it is moved to its place in one step, over what is there only with `--overwrite`.
  */
 import { createHash } from "node:crypto";
-import { type FileHandle, open } from "node:fs/promises";
+import { type FileHandle, open, stat } from "node:fs/promises";
 import { basename, resolve } from "node:path";
 import { LemonError } from "../../protocol/errors.ts";
 import { FILE_BOUNDS } from "../../protocol/files.ts";
@@ -27,6 +27,7 @@ import { Progress } from "./progress.ts";
 export interface PutFlags extends TargetFlags {
   readonly overwrite?: boolean;
   readonly parents?: boolean;
+  readonly recursive?: boolean;
 }
 
 export async function fsPut(
@@ -38,17 +39,57 @@ export async function fsPut(
 ): Promise<number> {
   const place = readPlace(to);
   const local = resolve(shell.cwd, from);
+  const isTree = flags.recursive === true && (await localFailure(() => stat(local))).isDirectory();
+  // What can not be read is told before anything is asked.
+  if (!isTree) await withSource(local, async () => {});
+  const link = await Link.open(shell, report, flags);
+  try {
+    const { nodeId } = await selectNode(link.client, place.node);
+    if (isTree) {
+      const { putTree } = await import("./put-tree.ts");
+      return await putTree(shell, report, flags, link, { nodeId, path: place.path, local });
+    }
+    const put = await putFile(shell, report, flags, link, { nodeId, path: place.path, local });
+    if (typeof put === "number") return put;
+    const text = `${printable(put.path, 4_096)}: ${bytesText(put.size)}\n`;
+    await report.result({ nodeId, ...put }, () => text);
+    return EXIT.ok;
+  } finally {
+    link.close();
+  }
+}
+
+/** What is put, and where. */
+export interface Going {
+  readonly nodeId: string;
+  readonly path: string;
+  readonly local: string;
+}
+
+export interface Put {
+  /** Canonical. */
+  readonly path: string;
+  readonly size: number;
+  readonly resumedAt: number;
+}
+
+/** Puts one file; answers what became of it, or the exit code of what was told. */
+export function putFile(
+  shell: Shell,
+  report: Report,
+  flags: PutFlags,
+  link: Link,
+  { nodeId, path, local }: Going,
+): Promise<Put | number> {
+  return withSource(local, (source) =>
+    new Upload(shell, report, flags, link, nodeId, source).run(path),
+  );
+}
+
+async function withSource<T>(local: string, work: (source: Source) => Promise<T>): Promise<T> {
   const handle = await localFailure(() => open(local, "r"));
   try {
-    const source = await Source.of(handle, local);
-    const link = await Link.open(shell, report, flags);
-    try {
-      const { nodeId } = await selectNode(link.client, place.node);
-      const upload = new Upload(shell, report, flags, link, nodeId, source);
-      return await upload.run(place.path);
-    } finally {
-      link.close();
-    }
+    return await work(await Source.of(handle, local));
   } finally {
     await handle.close();
   }
@@ -136,21 +177,16 @@ class Upload {
     this.#source = source;
   }
 
-  async run(path: string): Promise<number> {
+  async run(path: string): Promise<Put | number> {
     const destination = await this.#destination(path);
     const part = this.#partOf(destination);
     const begun = await this.#find(part);
     const resumedAt = begun !== null && begun.size <= this.#source.size ? begun.size : 0;
     const complete = await this.#send(part, begun ?? NOTHING, resumedAt);
-    const moved = await this.#place(part, destination, complete);
-    if (moved !== null) return moved;
-    const { size } = this.#source;
-    const document = { nodeId: this.#nodeId, path: destination, size, resumedAt };
-    await this.#report.result(
-      document,
-      () => `${printable(destination, 4_096)}: ${bytesText(size)}\n`,
-    );
-    return EXIT.ok;
+    const placed = await this.#place(part, destination, complete);
+    return typeof placed === "number"
+      ? placed
+      : { path: placed, size: this.#source.size, resumedAt };
   }
 
   /** Where it goes: into a directory under its own name. Refuses early what would be refused in the end. */
@@ -237,10 +273,14 @@ class Upload {
     }
   }
 
-  /** Moves it to its place. Null: it is there; else the exit code of what was told. */
-  async #place(part: string, destination: string, { mtimeMs, size }: Part): Promise<number | null> {
+  /** Moves it to its place; answers that, or the exit code of what was told. */
+  async #place(
+    part: string,
+    destination: string,
+    { mtimeMs, size }: Part,
+  ): Promise<string | number> {
     try {
-      await this.#link.again((client) =>
+      const moved = await this.#link.again((client) =>
         client.call("node.fs.move", {
           nodeId: this.#nodeId,
           path: part,
@@ -249,11 +289,11 @@ class Upload {
           overwrite: this.#flags.overwrite === true,
         }),
       );
-      return null;
+      return moved.destination;
     } catch (error) {
       if (!(error instanceof LemonError) || !error.mutationMayHaveApplied) throw error;
       const [left, there] = [await this.#find(part), await this.#find(destination)];
-      if (left === null && there?.size === size && there.mtimeMs === mtimeMs) return null;
+      if (left === null && there?.size === size && there.mtimeMs === mtimeMs) return there.path;
       const settle = statCommand(this.#shell, this.#link.target, this.#nodeId, destination);
       const exitCode = await this.#report.failure(error, { nodeId: this.#nodeId, settle });
       await this.#report.message(`see what is there with: ${settle}`);

@@ -4,6 +4,7 @@ import {
   mkdirSync,
   readdirSync,
   readFileSync,
+  symlinkSync,
   utimesSync,
   writeFileSync,
 } from "node:fs";
@@ -283,6 +284,68 @@ describe("lemon fs", () => {
       expect(await fs("put", ".", "worker-1:b")).to.equal(2);
       expect(await fs("put", "none", "worker-1:b")).to.equal(1);
       expect(peer.requests).to.deep.equal([]);
+    });
+  });
+
+  describe("get and put of a tree", () => {
+    it("bring it there and back, links left out and said so", async () => {
+      mkdirSync(local("tree/below"), { recursive: true });
+      writeFileSync(local("tree/a"), "1");
+      writeFileSync(local("tree/below/.b"), "22");
+      symlinkSync("a", local("tree/link"));
+      expect(await fs("put", "-r", "tree", "worker-1:copy", "--json")).to.equal(1);
+      expect(shell.document).to.include({ files: 2, bytes: 3, leftOut: 1 });
+      expect(shell.stderr.text).to.include("tree/link (symlink)");
+      expect(remote.bytes("copy/below/.b")?.toString()).to.equal("22");
+      shell = newShell();
+      expect(await fs("get", "-r", "worker-1:copy", "back", "--json")).to.equal(0);
+      expect(shell.document).to.include({ files: 2, bytes: 3, leftOut: 0 });
+      expect(readFileSync(local("back/a"), "utf8")).to.equal("1");
+      expect(readFileSync(local("back/below/.b"), "utf8")).to.equal("22");
+    });
+
+    it("put it below a directory that is there, and stop at what may not be replaced", async () => {
+      mkdirSync(local("tree"));
+      writeFileSync(local("tree/a"), "1");
+      remote.directories.add("d");
+      expect(await fs("put", "-r", "tree", "worker-1:d")).to.equal(0);
+      expect(remote.bytes("d/tree/a")?.toString()).to.equal("1");
+      expect(await fs("put", "-r", "tree", "worker-1:d")).to.equal(123);
+    });
+
+    for (const name of ["..", "../x", "a/b", "", "."]) {
+      it(`make nothing elsewhere when a node names an entry ${JSON.stringify(name)}`, async () => {
+        peer.on("node.fs.list", ({ path }) => ({
+          path,
+          entries: [
+            {
+              name,
+              type: "regular",
+              size: 0,
+              mtimeMs: 1,
+              mode: 0,
+              mime: "",
+              readable: true,
+              writable: true,
+            },
+          ],
+          limit: 500,
+          truncated: false,
+        }));
+        expect(await fs("get", "-r", "worker-1:d", "back")).to.equal(1);
+        expect(readdirSync(local("back"))).to.deep.equal([]);
+      });
+    }
+
+    it("say what could not be listed", async () => {
+      peer.on("node.fs.list", ({ path }) => ({
+        path,
+        entries: [{ name: "x", error: "permission_denied" }],
+        limit: 500,
+        truncated: true,
+      }));
+      expect(await fs("get", "-r", "worker-1:d", "back", "--json")).to.equal(1);
+      expect(shell.document).to.include({ files: 0, leftOut: 2 });
     });
   });
 

@@ -27,7 +27,10 @@ export class FakeFiles {
     peer.on("node.fs.list", ({ path }, connection) =>
       this.#met("list", connection, () => ({
         path,
-        entries: [...this.files.keys()].map((name) => ({ name, ...this.#stat(name) })),
+        entries: this.#below(path).map((inside) => ({
+          name: inside.slice(inside.lastIndexOf("/") + 1),
+          ...this.#stat(inside),
+        })),
         limit: 500 as const,
         truncated: false,
       })),
@@ -116,6 +119,14 @@ export class FakeFiles {
     if (cut === null) return result;
     connection.drop();
     return SILENCE;
+  }
+
+  #below(path: string): string[] {
+    const prefix = path === "." ? "" : `${path}/`;
+    return [...this.files.keys(), ...this.directories].filter(
+      (inside) =>
+        inside !== "." && inside.startsWith(prefix) && !inside.slice(prefix.length).includes("/"),
+    );
   }
 
   #file(path: string): File {
