@@ -8,6 +8,7 @@
  * 3. No error names a path, a name or a byte.
  */
 import type { z } from "zod";
+import type { Clock } from "../../host/clock.ts";
 import { ERRORS, LemonError } from "../../protocol/errors.ts";
 import { FILE_BOUNDS, fileAnswers, type fileRequests } from "../../protocol/files.ts";
 import type { NodeId } from "../../protocol/ids.ts";
@@ -24,6 +25,7 @@ import {
 import type { Caller, MethodHandlers } from "../session/handler.ts";
 import type { Directory } from "./directory.ts";
 import type { Fleet } from "./fleet.ts";
+import { ReadLanes } from "./read-lanes.ts";
 
 export type FileMethod =
   | "node.fs.list"
@@ -38,6 +40,7 @@ export type FileMethod =
 export interface FileMethodsOptions {
   readonly fleet: Fleet;
   readonly directory: Directory;
+  readonly clock: Clock;
 }
 
 /** Two paths and the framing of an answer. */
@@ -64,7 +67,9 @@ type RequestTo<M extends keyof typeof fileRequests> = Omit<
   "caller"
 >;
 
-export function fileMethods({ fleet, directory }: FileMethodsOptions): MethodHandlers<FileMethod> {
+export function fileMethods(options: FileMethodsOptions): MethodHandlers<FileMethod> {
+  const { fleet, directory, clock } = options;
+  const lanes = new ReadLanes(clock);
   const ask = async <Answer>(
     selector: string,
     caller: Caller,
@@ -123,15 +128,19 @@ export function fileMethods({ fleet, directory }: FileMethodsOptions): MethodHan
 
     "node.fs.read": async (params, caller) => {
       const { nodeId, ...request } = params;
-      const { bytes, ...told } = await ask(nodeId, caller, {
-        spec: nodeFsRead,
-        deadlineMs: nodeFsRead.deadlineMs(params),
-        request: request satisfies RequestTo<"read">,
-        answer: fileAnswers.read,
-        isAbout: (answer) =>
-          answer.offset === request.offset && answer.bytes.length <= request.length,
-        answerBytes: ANSWER_BYTES + request.length,
-      });
+      const node = directory.resolve(nodeId).nodeId;
+      const read = (waitedMs: number) =>
+        ask(node, caller, {
+          spec: nodeFsRead,
+          deadlineMs: nodeFsRead.deadlineMs(params) - waitedMs,
+          request: request satisfies RequestTo<"read">,
+          answer: fileAnswers.read,
+          isAbout: (answer) =>
+            answer.offset === request.offset && answer.bytes.length <= request.length,
+          answerBytes: ANSWER_BYTES + request.length,
+        });
+      const { length } = request;
+      const { bytes, ...told } = await lanes.through(node, caller.connectionId, length, read);
       return { ...told, length: bytes.length, dataBase64: base64(bytes) };
     },
 

@@ -159,7 +159,7 @@ export async function openNodes(options: NodesOptions): Promise<Nodes> {
     methods: {
       ...fleetMethods({ fleet, directory, registry }),
       ...processMethods({ fleet, directory }),
-      ...fileMethods({ fleet, directory }),
+      ...fileMethods({ fleet, directory, clock }),
       ...nodeEventMethods({ sockets, clock, publish }),
       ...enrolmentMethods({
         fleet,
