@@ -28,26 +28,26 @@ describe("the lanes of reads", () => {
     });
   const names = (): string[] => begun.map(({ name }) => name);
 
-  it("let four chunks of a node be under way, and the next when one has ended", async () => {
-    for (const name of ["a1", "a2", "a3", "a4", "a5"]) void read(name);
+  it("let two chunks of a node be under way, and the next when one has ended", async () => {
+    for (const name of ["a1", "a2", "a3"]) void read(name);
     await settle();
-    expect(names()).to.deep.equal(["a1", "a2", "a3", "a4"]);
+    expect(names()).to.deep.equal(["a1", "a2"]);
     begun[1]?.end();
     await settle();
-    expect(names()).to.deep.equal(["a1", "a2", "a3", "a4", "a5"]);
+    expect(names()).to.deep.equal(["a1", "a2", "a3"]);
   });
 
   it("let callers take turns", async () => {
-    for (const name of ["a1", "a2", "a3", "a4", "a5", "a6", "b1", "c1"]) void read(name);
-    for (let ended = 0; ended < 8; ended += 1) {
+    for (const name of ["a1", "a2", "a3", "a4", "b1", "c1"]) void read(name);
+    for (let ended = 0; ended < 6; ended += 1) {
       await settle();
       begun[ended]?.end();
     }
-    expect(names().slice(4)).to.deep.equal(["a5", "b1", "c1", "a6"]);
+    expect(names().slice(2)).to.deep.equal(["a3", "b1", "c1", "a4"]);
   });
 
   it("do not let nodes wait for each other", async () => {
-    for (const name of ["a1", "a2", "a3", "a4"]) void read(name);
+    for (const name of ["a1", "a2"]) void read(name);
     void read("b1", MIB, "node-2" as NodeId);
     await settle();
     expect(names()).to.include("b1");
@@ -61,22 +61,22 @@ describe("the lanes of reads", () => {
   });
 
   it("refuse what waited 20 s as not begun, and tell the others how long they waited", async () => {
-    for (const name of ["a1", "a2", "a3", "a4"]) void read(name);
-    const inTime = read("a5");
-    const late = codeOfRejection(read("a6"));
+    for (const name of ["a1", "a2"]) void read(name);
+    const inTime = read("a3");
+    const late = codeOfRejection(read("a4"));
     await clock.advance(19_999);
     begun[0]?.end();
     await settle();
     await clock.advance(1);
     expect(await late).to.equal("filesystem_busy");
-    begun[4]?.end();
+    begun[2]?.end();
     expect(await inTime).to.equal(19_999);
-    expect(names()).to.not.include("a6");
+    expect(names()).to.not.include("a4");
     expect(clock.pending).to.equal(0);
   });
 
   it("take 256 waiting reads of one caller and refuse one more", async () => {
-    for (let count = 0; count < 4 + 256; count += 1) void read("a");
+    for (let count = 0; count < 2 + 256; count += 1) void read("a");
     expect(await codeOfRejection(read("a"))).to.equal("filesystem_busy");
     void read("b");
     begun[0]?.end();
