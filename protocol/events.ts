@@ -3,6 +3,7 @@
  * (control-plane-wire.md 1.6 and 3.10).
  */
 import { z } from "zod";
+import type { Scope } from "./scopes.ts";
 
 /** What this build sends; `hello-ok.features.events`, in the order that clients know. */
 export const EVENTS = [
@@ -64,6 +65,8 @@ export interface EventSpec<Payload extends z.ZodType = z.ZodType> {
    * A private event has none.
    */
   readonly topics: readonly Topic[];
+  /** Any one of these is enough to hear it; with none of them everybody but a node does. */
+  readonly scopes: readonly Scope[];
   readonly payload: Payload;
 }
 
@@ -78,15 +81,17 @@ const ingested = {
 
 function event<Payload extends z.ZodType>(
   topics: readonly Topic[],
+  scopes: readonly Scope[],
   summary: string,
   payload: Payload,
 ): EventSpec<Payload> {
-  return { summary, topics, payload };
+  return { summary, topics, scopes, payload };
 }
 
 export const EVENT_SPECS = {
   presence: event(
     ["presence"],
+    ["read"],
     "Somebody connected or left; changes close together are told once.",
     z.object({
       connections: z
@@ -107,21 +112,25 @@ export const EVENT_SPECS = {
   ),
   tick: event(
     ["cron", "system"],
+    [],
     "Time goes on: every `policy.tickIntervalMs`.",
     z.object({ timestampMs: timeMs }),
   ),
   shutdown: event(
     ["system"],
+    [],
     "The control plane stops; the socket is closed with 1001 after what is in flight.",
     z.object({ reason: z.string() }),
   ),
   health: event(
     ["system"],
+    [],
     "The control plane lost its hub, or has it back.",
     z.object({ ok: z.boolean(), hub: z.enum(["lost", "connected"]) }),
   ),
   heartbeat: event(
     ["system"],
+    ["read"],
     "Another client sent it with `events.ingest`, or a node with `node.event`.",
     z.object({
       agentId: z.string().nullable(),
@@ -132,11 +141,13 @@ export const EVENT_SPECS = {
   ),
   metrics: event(
     ["system"],
+    ["read"],
     "Another client sent it with `events.ingest`, or a node with `node.event`.",
     z.object({ payload: z.record(z.string(), z.unknown()), ...ingested }),
   ),
   log: event(
     ["system"],
+    ["read"],
     "Another client sent it with `events.ingest`, or a node with `node.event`.",
     z.object({
       level: z.string().describe("`info` when none was sent."),
@@ -146,6 +157,7 @@ export const EVENT_SPECS = {
   ),
   "node.pair.requested": event(
     ["nodes"],
+    ["read", "pairing"],
     "A machine asks to become a node.",
     z.object({
       pairingId: z.string(),
@@ -157,6 +169,7 @@ export const EVENT_SPECS = {
   ),
   "node.pair.resolved": event(
     ["nodes"],
+    ["read", "pairing"],
     "It was approved or rejected.",
     z.object({
       pairingId: z.string(),
@@ -166,6 +179,7 @@ export const EVENT_SPECS = {
     }),
   ),
   "node.invoke.request": event(
+    [],
     [],
     "Told to a node that is connected to `/ws` itself: do this, and answer with `node.invoke.result`.",
     z.object({
@@ -179,6 +193,7 @@ export const EVENT_SPECS = {
   ),
   "node.invoke.completed": event(
     [],
+    [],
     "Told to the connection that called `node.invoke`: the outcome.",
     z.object({
       invokeId: z.string(),
@@ -190,16 +205,19 @@ export const EVENT_SPECS = {
   ),
   "node.invoke.cancel": event(
     [],
+    [],
     "Told to the node that still works on it: nobody waits for the answer any more.",
     z.object({ invokeId: z.string(), nodeId: z.string(), reason: z.string() }),
   ),
   "device.pair.requested": event(
     ["nodes"],
+    ["read", "pairing"],
     "A device asks to be paired.",
     z.object({ pairingId: z.string(), deviceType: z.string(), deviceName: z.string() }),
   ),
   "device.pair.resolved": event(
     ["nodes"],
+    ["read", "pairing"],
     "It was approved or rejected.",
     z.object({
       pairingId: z.string(),
@@ -210,6 +228,7 @@ export const EVENT_SPECS = {
   ),
   custom: event(
     ["system"],
+    ["read"],
     "Another client sent it with `events.ingest`, or a node with `node.event`.",
     z.object({
       type: z

@@ -13,9 +13,15 @@ export type AnnouncerProtocol = {
   rosterChanged: (nothing: null) => void;
 };
 
+/** Remembers that the announcer was told: however many come and go meanwhile, one message waits for it. */
+export class News {
+  isTold = false;
+}
+
 export interface AnnouncerOptions {
   readonly broadcast: Broadcast;
   readonly roster: Roster;
+  readonly news: News;
   readonly tickIntervalMs: number;
 }
 
@@ -44,6 +50,8 @@ class Announcer implements Behaviour<AnnouncerProtocol> {
     this.#options = options;
     this.#context = context;
     this.#tickLater();
+    // What its predecessor was told and did not live to do.
+    if (options.news.isTold) this.#changed();
   }
 
   stop(_reason: Death["reason"]): void {
@@ -61,6 +69,7 @@ class Announcer implements Behaviour<AnnouncerProtocol> {
   }
 
   #changed(): void {
+    this.#options.news.isTold = false;
     if (this.#cancelPresence !== null) return;
     const { broadcast, roster } = this.#options;
     const afterMs = PRESENCE_AFTER_MS + roster.counts().active;

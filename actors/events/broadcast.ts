@@ -3,12 +3,13 @@
  *
  * 1. Events reach a connection in the order they were told, numbered without a gap; what it does not hear
  *    takes no number.
- * 2. What is published is told to no node's connection, and to none that may not read. What is told to one
- *    connection reaches that one alone, whatever else it hears.
+ * 2. What is published is told to no node's connection, and to none that has no right to it. What is told to
+ *    one connection reaches that one alone, whatever else it hears.
  * 3. An event is written once, however many hear it.
  */
 import { LemonError } from "../../protocol/errors.ts";
 import {
+  EVENT_SPECS,
   type EventName,
   type EventPayload,
   eventText,
@@ -18,6 +19,7 @@ import {
   topicsOf,
 } from "../../protocol/events.ts";
 import type { ConnectionId } from "../../protocol/ids.ts";
+import type { Scope } from "../../protocol/scopes.ts";
 import type { Connection } from "../session/connection.ts";
 import type { Caller } from "../session/handler.ts";
 import { Subscription } from "./subscription.ts";
@@ -26,6 +28,7 @@ import { Subscription } from "./subscription.ts";
 type Line = Pick<Connection, "event" | "answer">;
 
 interface Listener {
+  readonly scopes: readonly Scope[];
   readonly subscription: Subscription;
   readonly line: Line;
 }
@@ -38,10 +41,8 @@ export class Broadcast {
 
   /** From now on the connection is told what it hears. */
   join({ connectionId, role, scopes }: Caller, line: Line): void {
-    const hears =
-      role !== "node" && scopes.some((scope) => scope === "read" || scope === "control");
-    const listeners = hears ? this.#listeners : this.#deaf;
-    listeners.set(connectionId, { subscription: new Subscription(), line });
+    const listeners = role === "node" ? this.#deaf : this.#listeners;
+    listeners.set(connectionId, { scopes, subscription: new Subscription(), line });
   }
 
   leave(connectionId: ConnectionId): void {
@@ -61,8 +62,10 @@ export class Broadcast {
     if (event === "presence" || event === "health") this.#count(event);
     const topics = [...topicsOf(event, payload), ...also];
     const text = eventText(event, payload, this.#stateVersion);
-    for (const { subscription, line } of this.#listeners.values()) {
-      if (subscription.hears(topics)) line.event(text(subscription.next()));
+    const rights = EVENT_SPECS[event].scopes;
+    for (const { scopes, subscription, line } of this.#listeners.values()) {
+      const may = rights.length === 0 || rights.some((right) => scopes.includes(right));
+      if (may && subscription.hears(topics)) line.event(text(subscription.next()));
     }
   }
 

@@ -4,7 +4,7 @@ import { POLICY, type Policy } from "../../protocol/frames.ts";
 import type { ActorRef, SupervisorRef } from "../../supervision/actor.ts";
 import type { MethodHandlers } from "../session/handler.ts";
 import { Roster } from "../session/roster.ts";
-import { type AnnouncerProtocol, announcerSpec } from "./announcer.ts";
+import { type AnnouncerProtocol, announcerSpec, News } from "./announcer.ts";
 import { Broadcast } from "./broadcast.ts";
 import { type EventMethod, eventMethods } from "./methods.ts";
 
@@ -28,8 +28,17 @@ export async function openEvents({
 }: EventsOptions): Promise<Events> {
   let announcer: ActorRef<AnnouncerProtocol> | null = null;
   const broadcast = new Broadcast();
-  const roster = new Roster(() => announcer?.tell("rosterChanged", null));
+  const news = new News();
+  const roster = new Roster(() => {
+    if (news.isTold) return;
+    news.isTold = true;
+    try {
+      announcer?.tell("rosterChanged", null);
+    } catch {
+      // It is down: its next life reads the news, and at the end nobody does.
+    }
+  });
   const { tickIntervalMs } = policy;
-  announcer = await parent.startActor(announcerSpec({ broadcast, roster, tickIntervalMs }));
+  announcer = await parent.startActor(announcerSpec({ broadcast, roster, news, tickIntervalMs }));
   return { broadcast, roster, methods: eventMethods({ broadcast, roster, clock }) };
 }

@@ -1,12 +1,15 @@
 /** Proves what connections hear of each other and of the control plane, over real sockets. */
 import { expect } from "chai";
 import { PRESENCE_ROWS } from "../../../actors/events/announcer.ts";
+import { openEvents } from "../../../actors/events/events.ts";
 import { TOLD_MAX_BYTES } from "../../../actors/events/told.ts";
-import type { Identity } from "../../../actors/session/handler.ts";
+import type { Caller, Identity } from "../../../actors/session/handler.ts";
 import { EVENTS } from "../../../protocol/events.ts";
-import type { NodeId } from "../../../protocol/ids.ts";
+import type { ConnectionId, NodeId } from "../../../protocol/ids.ts";
+import { createActorSystem } from "../../../supervision/system.ts";
 import { FakeClock } from "../../support/fake-clock.ts";
 import { type TestGateway, testGateway } from "../../support/gateway.ts";
+import { logLines } from "../../support/log-lines.ts";
 import { type Frame, operator, WsClient } from "../../support/ws-client.ts";
 
 const NODE: Identity = {
@@ -14,6 +17,17 @@ const NODE: Identity = {
   clientId: "node-1",
   node: { nodeId: "node-1" as NodeId, sessionGeneration: 1 },
 };
+const callerOf = (connectionId: string): Caller => ({
+  role: "operator",
+  clientId: null,
+  node: null,
+  connectionId: connectionId as ConnectionId,
+  scopes: ["read"],
+  remoteAddress: "127.0.0.1",
+  closed: new AbortController().signal,
+  close() {},
+});
+
 const NODE_TOKEN = "session-token-of-a-node";
 const TICK_MS = 15_000;
 /** More than a presence waits with the few connections of a test. */
@@ -105,6 +119,24 @@ describe("events", () => {
     expect(Object(second?.payload).count).to.equal(21);
     expect(second?.["stateVersion"]).to.deep.equal({ presence: 2, health: 0, cron: 0 });
     await late.close();
+  });
+
+  it("take it however many come, go and are cut at once", async () => {
+    const system = createActorSystem({ name: "crowd", log: logLines().log, clock });
+    const crowd = await openEvents({ parent: system.root, clock });
+    const told: unknown[] = [];
+    const heard = callerOf("watcher");
+    crowd.broadcast.join(heard, { event: (text) => told.push(JSON.parse(text)), answer() {} });
+    for (let n = 0; n < 5_000; n += 1) crowd.roster.enter(callerOf(`${n}`), clock.nowMs());
+    await clock.advance(PRESENCE_MS + 5_000);
+    for (let n = 0; n < 5_000; n += 1) crowd.roster.leave(`${n}` as ConnectionId);
+    await clock.advance(PRESENCE_MS);
+    const counts = told.map((frame) => Object(frame).payload.count);
+    expect(counts).to.deep.equal([5_000, 0]);
+    await system.shutdown({ withinMs: 0 });
+    // Who ends after the announcer did is no failure either.
+    crowd.roster.enter(callerOf("late"), clock.nowMs());
+    crowd.roster.leave("late" as ConnectionId);
   });
 
   it("list at most two hundred in a presence, and count them all", async () => {
@@ -320,6 +352,22 @@ describe("events", () => {
       expect(await heard(node)).to.deep.equal([]);
       const { error } = await answer(node, "events.subscribe");
       expect(error?.code).to.equal("FORBIDDEN");
+    });
+
+    it("who has no right to them, though not the end of the control plane or the time", async () => {
+      const pairing = await WsClient.connect(
+        gateway.url,
+        operator({ scopes: ["operator.pairing"] }),
+      );
+      const writer = await WsClient.connect(gateway.url, operator({ scopes: ["write"] }));
+      gateway.broadcast.publish("metrics", { payload: {} });
+      gateway.broadcast.publish("node.pair.requested", { code: "123456" });
+      gateway.broadcast.publish("shutdown", { reason: "stopping" });
+      expect((await heard(pairing)).map(({ event }) => event)).to.deep.equal([
+        "node.pair.requested",
+        "shutdown",
+      ]);
+      expect((await heard(writer)).map(({ event }) => event)).to.deep.equal(["shutdown"]);
     });
 
     it("an operator that asked for no right to read", async () => {
