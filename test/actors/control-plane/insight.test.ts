@@ -68,10 +68,18 @@ describe("what can be seen of a control plane", () => {
     expect(await messages({ level: "warn" })).to.deep.equal(["warn", "error", "fatal"]);
     expect(await messages({ filter: "ERROR" })).to.deep.equal(["error", "fatal"]);
     expect(await messages({ level: "all" })).to.have.length(6);
-    const { error } = await client.call("logs.tail", { level: "loud" });
-    expect(error?.message).to.equal(
-      "Invalid params: level: must be one of trace, debug, info, warn, error, fatal",
-    );
+    expect(await messages({ level: "Warning" })).to.deep.equal(["warn", "error", "fatal"]);
+  });
+
+  it("is of every level when what was named is none, and says so", async () => {
+    const log = pino({ level: "trace", base: null }, { write: (line) => lines.push(line) });
+    log.trace("low");
+    log.fatal("high");
+    for (const level of ["loud", "silent", "", "constructor"]) {
+      const { logs, filters } = await tail({ level });
+      expect([logs.length, filters.level], level).to.deep.equal([2, null]);
+    }
+    expect((await tail({ level: "fatal" })).filters.level).to.equal("fatal");
   });
 
   it("passes over what is no line of the log", async () => {
