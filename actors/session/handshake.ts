@@ -13,8 +13,9 @@ export interface Greeting extends Pick<Credentials, "token" | "role" | "clientId
   readonly scopes: unknown;
 }
 
-/** A client's name for itself is shown to others, so it is bounded. */
+/** A client's name for itself is shown to others, also on terminals: it is bounded, and writes in no line but its own. */
 const CLIENT_ID_MAX_LENGTH = 256;
+const UNPRINTABLE = /[\p{Cc}\p{Zl}\p{Zp}\p{Bidi_Control}]/gu;
 
 /** Throws `invalid_params`. The token is taken from `auth.token` and from nowhere else. */
 export function readGreeting(raw: unknown): Greeting {
@@ -22,7 +23,7 @@ export function readGreeting(raw: unknown): Greeting {
   return {
     token: stringOf(membersOf(params["auth"])["token"]),
     role: params["role"],
-    clientId: stringOf(membersOf(params["client"])["id"])?.slice(0, CLIENT_ID_MAX_LENGTH) ?? null,
+    clientId: printable(stringOf(membersOf(params["client"])["id"])),
     scopes: params["scopes"],
   };
 }
@@ -60,6 +61,10 @@ export function helloFrame(
       ...(caller.clientId === null ? {} : { clientId: caller.clientId }),
     },
   };
+}
+
+function printable(clientId: string | null): string | null {
+  return clientId?.slice(0, CLIENT_ID_MAX_LENGTH).replace(UNPRINTABLE, "\u{fffd}") ?? null;
 }
 
 function membersOf(value: unknown): Readonly<Record<string, unknown>> {

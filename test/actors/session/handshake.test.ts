@@ -50,12 +50,14 @@ describe("the handshake", () => {
     await client.close();
   });
 
-  it("leaves clientId out when there is none, and bounds a long one", async () => {
+  it("leaves clientId out when there is none, bounds a long one, and lets none write over a terminal", async () => {
     for (const [given, shown] of [
       [undefined, undefined],
       [7, undefined],
       ["", ""],
       ["x".repeat(1_000), "x".repeat(256)],
+      ["a\n\u001b[2Jb\u0085\u2028\u202ec\u007f", "a\ufffd\ufffd[2Jb\ufffd\ufffd\ufffdc\ufffd"],
+      ["Zoë's phone 📱 / 2", "Zoë's phone 📱 / 2"],
     ]) {
       const client = await WsClient.open(gateway.url);
       const hello = await client.call("connect", operator({ client: { id: given } }));
