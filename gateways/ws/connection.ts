@@ -41,6 +41,8 @@ export interface ConnectionSetting {
   readonly policy: Policy;
   readonly times: ConnectionTimes;
   readonly backlog: Backlog;
+  /** A reader was too slow, and is cut. */
+  readonly onSlow: () => void;
 }
 
 /** Close codes of RFC 6455 7.4.1 and the IANA registry. */
@@ -92,7 +94,10 @@ export class WsConnection implements Connection, Watched {
     };
     this.#queue = new SendQueue(new WsOutlet(ws, socket), bounds, backlog, clock, {
       onPressure: (high) => this.#onPressure(high),
-      onSlow: () => void this.close(TRY_AGAIN_LATER, "slow consumer"),
+      onSlow: () => {
+        setting.onSlow();
+        void this.close(TRY_AGAIN_LATER, "slow consumer");
+      },
     });
     this.#liveness = new Liveness(this, times, clock, () => void this.close(GOING_AWAY, "idle"));
 

@@ -86,6 +86,9 @@ class Gateway implements WsGateway {
       policy,
       times: limits,
       backlog: new Backlog(limits.backlogBytes),
+      onSlow: occasionally(options.clock, (times) => {
+        options.log.info({ times }, "slow readers of /ws were cut");
+      }),
     };
     this.#strangers = new Strangers(limits.strangerBytes);
     this.#server = new WebSocketServer({

@@ -91,6 +91,20 @@ describe("a client that does not read", () => {
     raw.socket.destroy();
   });
 
+  it("leaves a line in the log when it is cut, and none before", async () => {
+    const said = () =>
+      gateway.lines
+        .filter(({ msg }) => msg === "slow readers of /ws were cut")
+        .map(({ level, times }) => ({ level, times }));
+    const first = await deaf();
+    await askUntilStuck(first, 200);
+    await clock.advance(9_999);
+    assert.deepEqual(said(), []);
+    await clock.advance(1);
+    assert.deepEqual(said(), [{ level: 30, times: 1 }]);
+    first.socket.destroy();
+  });
+
   it("gets everything, in order, when it reads in time", async () => {
     const raw = await deaf();
     const requests = 40;
