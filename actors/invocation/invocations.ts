@@ -160,7 +160,7 @@ function refuseBreach(args: unknown): void {
 function refuseOwned(method: string): void {
   if (!isRefusedMethod(method)) return;
   throw new LemonError("forbidden", {
-    message: "The control plane serves this method itself: call it, not node.invoke",
+    message: "This method is the control plane's own: it can not be asked of a node",
   });
 }
 

@@ -26,7 +26,7 @@ export const nodeInvoke = method({
     method: z
       .string()
       .regex(/^[\x21-\x7e]{1,128}$/, "must be 1 to 128 printable characters without spaces")
-      .describe("The node's own; none that the control plane serves itself."),
+      .describe("The node's own; none of the control plane's."),
     args: z
       .record(z.string(), json)
       .optional()

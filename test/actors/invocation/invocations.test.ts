@@ -180,25 +180,53 @@ describe("an invocation", () => {
     it("when the control plane serves the method itself", async () => {
       const owned = [
         ...METHODS.keys(),
-        "node.process.run",
-        "node.process.anything",
-        "node.fs.read",
-        "node.secrets.set",
-        "node.host.info",
-        "node.link.open",
+        ...["fs", "process", "secrets", "host", "link"].flatMap((family) => [
+          `node.${family}`,
+          `node.${family}.anything`,
+          `node.${family}/anything`,
+        ]),
+        "node.native.followup",
+        "node.mcp.discover",
+        "node.profile",
+        "node.profile.paths",
+        "node.profiles.list",
+        "profile.chat",
+        "profiles.sync",
+        "chat.send",
+        "secrets.set",
+        "coding_agent.run",
+        "sessions.delete",
+        "config.set",
+        "system.stop",
+        "events.ingest",
+        "runs.receipt.get",
+        "exec.approval.resolve",
+        "connect",
+        "connect.challenge",
         "Node.FS.read",
         "HEALTH",
       ];
       for (const method of owned) {
         const refusal = await caller.refusal("node.invoke", { nodeId: browser.nodeId, method });
         expect(told(refusal), method).to.equal(
-          "FORBIDDEN: The control plane serves this method itself: call it, not node.invoke",
+          "FORBIDDEN: This method is the control plane's own: it can not be asked of a node",
         );
       }
-      for (const method of ["browser.navigate", "coding_agent.run", "node.processes", "fs.read"]) {
-        await invoke({ method });
-      }
-      expect(await node.told()).to.have.length(4);
+      const invented = [
+        "browser.navigate",
+        "browser.config.get",
+        "fs.read",
+        "node.custom",
+        "node.native",
+        "my.node.fs.read",
+        "chat",
+        "chatter.send",
+        "system",
+        "execute",
+        "disconnect",
+      ];
+      for (const method of invented) await invoke({ method });
+      expect(await node.told()).to.have.length(invented.length);
     });
 
     it("when its arguments can not be passed on, and says which bound they break", async () => {
