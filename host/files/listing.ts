@@ -9,11 +9,11 @@
  *    that can not be asked for is refused when it is, and says so: its entry is `invalid_path`.
  */
 import { isUtf8 } from "node:buffer";
-import { closeSync, fstatSync } from "node:fs";
+import { closeSync, constants, fstatSync } from "node:fs";
 import type { AllowedRoots } from "../allowed-roots.ts";
 import { openHandleAt } from "../native/directory.ts";
 import { directoryNames } from "../native/directory-names.ts";
-import { openFolderAt } from "../native/entry.ts";
+import { type Met, openMet } from "../native/file.ts";
 import { fileFailure } from "./failure.ts";
 import type { FileEntry } from "./operations.ts";
 import type { Revisions } from "./revisions.ts";
@@ -26,9 +26,9 @@ export interface Listing {
   readonly truncated: boolean;
 }
 
-/** Lists the directory of a handle; `path` is its canonical path. Throws `SystemError` when it can not be read. */
+/** Lists a directory; `path` is its canonical path. Throws `SystemError` when it can not be read. */
 export function listDirectory(
-  directory: number,
+  directory: Met,
   path: string,
   showHidden: boolean,
   { roots, revisions }: { readonly roots: AllowedRoots; readonly revisions: Revisions },
@@ -38,11 +38,11 @@ export function listDirectory(
   const look = (name: string): FileEntry => {
     let handle: number | null = null;
     try {
-      handle = openHandleAt(directory, name);
+      handle = openHandleAt(directory.handle, name);
       const stats = fstatSync(handle, { bigint: true });
       if (roots.isStateFolder(stats)) return { name, error: "path_not_allowed" };
       revisions.tell(prefix + name, stats);
-      return { name, ...describe(stats, name, { handle, directory, name }) };
+      return { name, ...describe(stats, name, { handle, directory: directory.handle, name }) };
     } catch (failure) {
       return { name, error: fileFailure(failure).code };
     } finally {
@@ -59,8 +59,9 @@ export function listDirectory(
 }
 
 /** The first names by their bytes, as Latin-1, without what a directory that changes while it is read says twice. */
-function namesOf(directory: number, showHidden: boolean): { names: string[]; truncated: boolean } {
-  const folder = openFolderAt(directory);
+function namesOf(directory: Met, showHidden: boolean): { names: string[]; truncated: boolean } {
+  // Not as its own `.`: to read names no right to enter is needed.
+  const folder = openMet(directory, constants.O_RDONLY | constants.O_DIRECTORY);
   try {
     let kept: string[] = [];
     let truncated = false;

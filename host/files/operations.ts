@@ -226,10 +226,10 @@ class RootedFiles implements FileOperations {
     this.#roots.close();
   }
 
-  #directory(place: Place): number {
-    const { handle } = existing(place);
-    if (!fstatSync(handle).isDirectory()) throw new LemonError("not_directory");
-    return handle;
+  #directory(place: Place): Met {
+    const met = existing(place);
+    if (!fstatSync(met.handle).isDirectory()) throw new LemonError("not_directory");
+    return met;
   }
 
   /** Does something where a path leads, and lets go of the place. */

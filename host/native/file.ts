@@ -37,7 +37,7 @@ export interface Met {
   readonly name: string;
 }
 
-/** Opens the object of a handle for use; the caller has seen that it is a regular file. Never waits. */
+/** Opens the object of a handle for use; the caller has seen that it is a regular file, or a directory to be read. Never waits. */
 export function openMet({ handle, directory, name }: Met, flags: number): number {
   const how = flags | constants.O_NONBLOCK | constants.O_NOCTTY;
   if (!onDarwin) return openSync(objectOf(handle), how);

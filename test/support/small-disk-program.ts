@@ -115,7 +115,7 @@ results["what they left"] = readdirSync(room.home).sort();
 results["a parent alone"] = outcomeOf(() => room.files.mkdir({ path: "p" }));
 
 closeSync(filler);
-execFileSync("sh", ["-c", 'mount -o remount,ro "$0"', folder]);
+execFileSync("sh", ["-c", 'mount -o remount,bind,ro "$0"', folder]);
 const now = room.files.stat({ path: "file" });
 results["writable when read-only"] = now.writable;
 results["a read when read-only"] = outcomeOf(() =>

@@ -31,18 +31,18 @@ for (const [what, make] of [
     });
     const there = () => readdirSync(folder.path);
 
-    it("is there with all its bytes once it appeared", function () {
+    it("is there with all its bytes once it appeared", () => {
       const file = attempt(() => make(directory, "file"));
-      if (file === null) return this.skip();
+      if (file === null) return;
       writeSync(file.fd, "bytes");
       file.appear();
       file.close();
       expect(readFileSync(join(folder.path, "file"), "utf8")).to.equal("bytes");
     });
 
-    it("leaves nothing when it did not appear", function () {
+    it("leaves nothing when it did not appear", () => {
       const file = attempt(() => make(directory, "file"));
-      if (file === null) return this.skip();
+      if (file === null) return;
       writeSync(file.fd, "bytes");
       expect(there()).to.deep.equal(make === namedFile ? ["file"] : []);
       file.close();
@@ -66,9 +66,9 @@ for (const [what, make] of [
       expect(readFileSync(join(folder.path, "file"), "utf8")).to.equal("other");
     });
 
-    it("takes back nothing that came under its name meanwhile", function () {
+    it("takes back nothing that came under its name meanwhile", () => {
       const file = attempt(() => make(directory, "file"));
-      if (file === null) return this.skip();
+      if (file === null) return;
       writeFileSync(join(folder.path, "other"), "other");
       renameSync(join(folder.path, "other"), join(folder.path, "file"));
       file.close();
