@@ -138,7 +138,7 @@ export function enrolmentMethods(
     },
 
     "connect.challenge": async ({ challenge }, { remoteAddress }) =>
-      await challenges.guard(remoteAddress, () => redeem(challenge), isWrongGuess),
+      await challenges.charge(remoteAddress, () => redeem(challenge), isWrongGuess),
 
     "node.link.open": async (params, caller) => {
       const { nodeId, session } = sessionOf(caller);

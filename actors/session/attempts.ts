@@ -80,6 +80,24 @@ export class Attempts {
     }
   }
 
+  /**
+   * Does `work` and charges an attempt when it failed as a guess. For what nobody can guess, 256 random bits:
+   * whoever has the right one is let in, whatever others behind the same address try. Errors: `rate_limited`
+   * in place of the failure that was one too many, and those of `work`.
+   */
+  async charge<T>(
+    address: string,
+    work: () => Promise<T>,
+    isGuess: (failure: unknown) => boolean,
+  ): Promise<T> {
+    try {
+      return await work();
+    } catch (failure) {
+      if (isGuess(failure)) this.spend(address);
+      throw failure;
+    }
+  }
+
   #settle(address: string, bucket: Bucket, failed: boolean): void {
     bucket.held -= 1;
     if (failed) this.#take(bucket);

@@ -35,13 +35,27 @@ export function firstOf(...rooms: readonly SessionTokens[]): SessionTokens {
 /** Wrong tokens of one address: enough for honest mistakes and clients that try again and again with an old one. */
 export const TOKEN_ATTEMPTS: AttemptBound = { burst: 20, refillMs: 1_000 };
 
-/** Who offers wrong tokens too often is refused unheard for a while. Errors: as `authenticate`, and `rate_limited`. */
-export function withTokenAttempts(authenticate: Authenticate, attempts: Attempts): Authenticate {
+/** An operator's token shorter than this might be guessed: 32 hexadecimal digits are 128 bits. */
+export const GUESSABLE_BELOW_LENGTH = 32;
+
+/**
+ * Bounds wrong tokens. Where a token might be guessed, who offers wrong ones too often is refused unheard for
+ * a while; where none can be, a right one is always heard. Errors: as `authenticate`, and `rate_limited`.
+ */
+export function withTokenAttempts(
+  authenticate: Authenticate,
+  attempts: Attempts,
+  { operatorToken }: Pick<AuthenticateOptions, "operatorToken">,
+): Authenticate {
+  const isGuessable = operatorToken !== null && operatorToken.length < GUESSABLE_BELOW_LENGTH;
   return (credentials) => {
     const { remoteAddress, token } = credentials;
     const admit = () => authenticate(credentials);
     // Without a token nothing is guessed.
-    return isBlank(token) ? admit() : attempts.guard(remoteAddress, admit, isWrongGuess);
+    if (isBlank(token)) return admit();
+    return isGuessable
+      ? attempts.guard(remoteAddress, admit, isWrongGuess)
+      : attempts.charge(remoteAddress, admit, isWrongGuess);
   };
 }
 

@@ -205,6 +205,7 @@ export async function startController(
         allowUnauthenticatedLoopback: unauthenticatedLoopback,
       }),
       new Attempts(clock, TOKEN_ATTEMPTS),
+      { operatorToken: operator.token },
     ),
     server: { version: LEMON_VERSION, commit: null, host: hostname() },
     roster,

@@ -2,6 +2,7 @@
  * Owns what whoever starts a controller is told of a door that lets in more than they may have meant: a line
  * each, once. Nothing of it is refused, since each may be meant.
  */
+import { GUESSABLE_BELOW_LENGTH } from "../../actors/session/authenticate.ts";
 import { isLoopback } from "../controller-url.ts";
 
 /** How a controller's door stands. */
@@ -14,9 +15,6 @@ export interface Door {
   readonly unauthenticatedLoopback: boolean;
 }
 
-/** 32 characters of hexadecimal digits are 128 bits, which nobody guesses. */
-const TOKEN_MIN_LENGTH = 32;
-
 export function doorWarnings(door: Door): readonly string[] {
   const warnings: string[] = [];
   const { host, port, hasTls, givenToken, unauthenticatedLoopback } = door;
@@ -26,9 +24,9 @@ export function doorWarnings(door: Door): readonly string[] {
       `warning: port ${port} of ${where} speaks no TLS: tokens and data can be read on the way; give --tls-cert and --tls-key, or let only an encrypted network reach it`,
     );
   }
-  if (givenToken !== null && givenToken.length < TOKEN_MIN_LENGTH) {
+  if (givenToken !== null && givenToken.length < GUESSABLE_BELOW_LENGTH) {
     warnings.push(
-      `warning: LEMON_CONTROL_PLANE_OPERATOR_TOKEN has fewer than ${TOKEN_MIN_LENGTH} characters, so it may be guessed; make one with: openssl rand -hex 32`,
+      `warning: LEMON_CONTROL_PLANE_OPERATOR_TOKEN has fewer than ${GUESSABLE_BELOW_LENGTH} characters, so it may be guessed; make one with: openssl rand -hex 32`,
     );
   }
   if (unauthenticatedLoopback) {

@@ -74,6 +74,7 @@ export class NodeDoor {
           allowUnauthenticatedLoopback: true,
         }),
         new Attempts(room.clock, TOKEN_ATTEMPTS),
+        { operatorToken: OPERATOR_TOKEN },
       ),
       clock: room.clock,
       announces: true,

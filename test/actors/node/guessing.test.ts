@@ -5,8 +5,15 @@ import {
   CODE_ATTEMPTS,
   PAIRING_ATTEMPTS,
 } from "../../../actors/node/enrolment-methods.ts";
-import { TOKEN_ATTEMPTS } from "../../../actors/session/authenticate.ts";
+import { Attempts } from "../../../actors/session/attempts.ts";
+import {
+  authenticator,
+  GUESSABLE_BELOW_LENGTH,
+  TOKEN_ATTEMPTS,
+  withTokenAttempts,
+} from "../../../actors/session/authenticate.ts";
 import { NodeDoor } from "../../support/node-door.ts";
+import { refusalOf } from "../../support/refusal.ts";
 import { operator, WsClient } from "../../support/ws-client.ts";
 
 const UNAUTHORIZED = "UNAUTHORIZED";
@@ -26,24 +33,60 @@ describe("an address that guesses", () => {
   describe("tokens", () => {
     const { burst, refillMs } = TOKEN_ATTEMPTS;
 
-    it("is refused unheard once it has failed too often, also with the right one, until it has waited", async () => {
-      const client = await open();
+    /** Fails as often as it may. */
+    async function exhaust(client: WsClient): Promise<void> {
       for (let n = 0; n < burst; n += 1) {
         expect((await greet(client, `wrong-${n}`)).error?.code).to.equal(UNAUTHORIZED);
       }
-      const { error } = await client.call("connect", operator());
+    }
+
+    it("is told to wait once it has failed too often, on whatever connection", async () => {
+      await exhaust(await open());
+      const other = await open();
+      const { error } = await greet(other, "wrong");
       expect(error?.code).to.equal(RATE_LIMITED);
       expect(error?.details).to.deep.include({ code: "rate_limited", retryAfterMs: refillMs });
-      // Not this connection: its address.
-      const other = await open();
-      expect((await other.call("connect", operator())).error?.code).to.equal(RATE_LIMITED);
       await door.clock.advance(refillMs - 1);
-      expect((await other.call("connect", operator())).error?.code).to.equal(RATE_LIMITED);
+      expect((await greet(other, "wrong")).error?.code).to.equal(RATE_LIMITED);
       await door.clock.advance(1);
-      expect((await client.call("connect", operator()))["type"]).to.equal("hello-ok");
-      // A success gives nobody more guesses than the one that had come back.
       expect((await greet(other, "wrong")).error?.code).to.equal(UNAUTHORIZED);
       expect((await greet(other, "wrong")).error?.code).to.equal(RATE_LIMITED);
+    });
+
+    it("keeps nobody behind it out who has the right one", async () => {
+      const { token } = await door.pair("browser-1");
+      await exhaust(await open());
+      expect((await (await open()).call("connect", operator()))["type"]).to.equal("hello-ok");
+      expect((await greet(await open(), token))["type"]).to.equal("hello-ok");
+    });
+
+    it("is refused unheard, also with the right one, where an operator's token might be guessed", async () => {
+      const guessable = "x".repeat(GUESSABLE_BELOW_LENGTH - 1);
+      for (const [operatorToken, heard] of [
+        [guessable, false],
+        [`${guessable}x`, true],
+      ] as const) {
+        const authenticate = withTokenAttempts(
+          authenticator({
+            operatorToken,
+            sessionTokens: { identify: async () => null },
+            allowUnauthenticatedLoopback: false,
+          }),
+          new Attempts(door.clock, TOKEN_ATTEMPTS),
+          { operatorToken },
+        );
+        const offer = (token: string) =>
+          authenticate({
+            token,
+            role: null,
+            clientId: null,
+            remoteAddress: "192.0.2.1",
+            directLoopback: false,
+          });
+        for (let n = 0; n < burst; n += 1) await refusalOf(() => offer("wrong"));
+        if (heard) expect(await offer(operatorToken)).to.include({ role: "operator" });
+        else expect((await refusalOf(() => offer(operatorToken))).code).to.equal("rate_limited");
+      }
     });
 
     it("is let through no more often when it guesses on many connections at once", async () => {
@@ -99,7 +142,7 @@ describe("an address that guesses", () => {
     expect((await verify(code)).ok).to.equal(true);
   });
 
-  it("challenges is refused for a while, whoever they were given out for", async () => {
+  it("challenges is told to wait, and keeps nobody out who has the right one", async () => {
     const { burst, refillMs } = CHALLENGE_ATTEMPTS;
     const party = await door.operator();
     const redeem = (challenge: string) => party.answer("connect.challenge", { challenge });
@@ -107,13 +150,13 @@ describe("an address that guesses", () => {
     for (let n = 0; n < burst; n += 1) {
       expect((await redeem(`wrong-${n}`)).error?.code).to.equal(UNAUTHORIZED);
     }
-    const { challengeToken } = await party.call("device.pair.approve", asked);
-    const { error } = await redeem(challengeToken);
+    const { error } = await redeem("wrong");
     expect(error?.code).to.equal(RATE_LIMITED);
     expect(error?.details).to.deep.include({ retryAfterMs: refillMs });
-    await door.clock.advance(refillMs);
-    // It was not heard, and so not taken.
+    const { challengeToken } = await party.call("device.pair.approve", asked);
     expect((await redeem(challengeToken)).ok).to.equal(true);
+    await door.clock.advance(refillMs);
+    expect((await redeem("wrong")).error?.code).to.equal(UNAUTHORIZED);
   });
 
   it("nothing, but asks for too many pairings, is refused for a while", async () => {
