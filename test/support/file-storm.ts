@@ -2,9 +2,9 @@
  * Owns a program that changes a tree thousands of times a second while others work on it: exchanges,
  * adds, touches, writes. It never removes or replaces an object: what is missing afterwards, others removed.
  *
- * Run as `node file-storm.ts ARENA`. On its input `go path` or `go descriptor` (reaching the tree by its
- * path each time, or by directories opened at the start) begins, `stop` ends; then one line tells what was
- * done: a `StormReport`.
+ * Run as `node file-storm.ts ARENA`. On its input `go path MS` or `go descriptor MS` (reaching the tree by
+ * its path each time, or by directories opened at the start) begins, and it rests after so many ms; `stop`
+ * ends; then one line tells what was done: a `StormReport`.
  */
 import {
   appendFileSync,
@@ -33,10 +33,10 @@ export interface StormReport {
 export const TREE = "root/tree";
 export const VAULT = "root/vault";
 export const FOLDERS = ["", "sub", "sub/deep"] as const;
-export const FILES = 4;
+export const FILES = 8;
 
 const RENAME_EXCHANGE = 2;
-const BATCH = 64;
+const BATCH = 32;
 const renameat2 = native("int renameat2(int, const char *, int, const char *, unsigned int)");
 
 type Mode = "path" | "descriptor";
@@ -49,9 +49,11 @@ class Storm {
   readonly #fds: readonly number[];
   readonly changes: [string, string][] = [];
   readonly made: [string, string][] = [];
+  readonly #until: number;
   #ended = false;
 
-  constructor(arena: string, mode: Mode) {
+  constructor(arena: string, mode: Mode, ms: number) {
+    this.#until = performance.now() + ms;
     this.#arena = arena;
     this.#vault = join(arena, VAULT);
     this.#mode = mode;
@@ -60,7 +62,8 @@ class Storm {
 
   run(): void {
     if (this.#ended) return;
-    for (let n = 0; n < BATCH; n += 1) this.#change();
+    for (let n = 0; n < BATCH && performance.now() < this.#until; n += 1) this.#change();
+    if (performance.now() >= this.#until) return;
     setImmediate(() => this.run());
   }
 
@@ -113,7 +116,9 @@ class Storm {
       () => lutimesSync(file(), random(1_000), random(1_000)),
       () => chmodSync(noLink(file()), random(2) === 0 ? 0o600 : 0o644),
       () => appendFileSync(noLink(file()), " more"),
-      () => renameTo(file(), join(this.#vault, `taken-${process.hrtime.bigint()}`)),
+      () => renameTo(file(), kept("taken")),
+      () => renameTo(kept("taken"), file()),
+      () => renameTo(join(folder(), `new-${random(8)}`), kept(`old-${process.hrtime.bigint()}`)),
     ];
     const tree = join(this.#arena, TREE);
     if (this.#mode === "path")
@@ -165,10 +170,10 @@ const [, , arena] = process.argv;
 if (import.meta.main && arena !== undefined) {
   let storm: Storm | null = null;
   for await (const line of createInterface({ input: process.stdin })) {
-    const [command, mode] = line.split(" ");
+    const [command, mode, ms] = line.split(" ");
     storm?.end();
     if (command === "go") {
-      storm = new Storm(arena, mode === "descriptor" ? "descriptor" : "path");
+      storm = new Storm(arena, mode === "descriptor" ? "descriptor" : "path", Number(ms));
       storm.run();
       process.stdout.write("going\n");
     } else {

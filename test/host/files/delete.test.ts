@@ -363,6 +363,7 @@ describe("a delete", () => {
     chownSync(join(target, "closed"), ordinaryUser(), -1);
     chmodSync(join(target, "closed"), 0o300);
     const refusal = await refusalOf(() => asOrdinaryUser(() => preview()));
+    chmodSync(join(target, "closed"), 0o700);
     expect(refusal.code).to.equal("permission_denied");
   });
 
