@@ -34,19 +34,29 @@ import {
 import { Capture, type NamedPlace, syncFolder, withRemains } from "./capture.ts";
 import { fileFailure } from "./failure.ts";
 
+/** The calls that remove for good. */
+export interface RemovalCalls {
+  readonly unlinkAt: typeof unlinkAt;
+  readonly removeFolderAt: typeof removeFolderAt;
+}
+
 /**
  * Errors: `stale_preview`, `invalid_confirmation_token` (not the bytes of a preview), `permission_denied`,
  * `read_only_filesystem`, `atomic_move_unavailable`, `filesystem_busy` (a mount point); with
  * `mutationMayHaveApplied` when part of the tree is removed or an entry stays under its temporary name.
  * `filesystem_outcome_unknown` when it is removed and that could not be synced.
  */
-export function deletePreviewed(place: NamedPlace, candidates: Uint8Array): void {
+export function deletePreviewed(
+  place: NamedPlace,
+  candidates: Uint8Array,
+  calls: RemovalCalls = { unlinkAt, removeFolderAt },
+): void {
   const target = decodeCandidates(candidates);
   let parent: number | undefined;
   try {
     parent = openFolderAt(place.parent);
     demandUnchanged(parent, place.name, target);
-    new Removal().target(parent, place.name, target);
+    new Removal(calls).target(parent, place.name, target);
     syncFolder(parent);
   } catch (failure) {
     throw staleOr(failure);
@@ -114,12 +124,17 @@ function inFolder(
 }
 
 class Removal {
+  readonly #calls: RemovalCalls;
   /** Entries that are gone for good. */
   #removed = 0;
   /** Entries that stay under their temporary name. */
   #left = 0;
   /** Files of several names, one of which was removed here: that changed their change time. */
   readonly #unlinked = new Set<string>();
+
+  constructor(calls: RemovalCalls) {
+    this.#calls = calls;
+  }
 
   /** Captures, compares and removes the target; or puts it back, as far as it still stands. */
   target(parent: number, name: Buffer, target: Candidate): void {
@@ -162,7 +177,7 @@ class Removal {
 
   #removeFile(capture: Capture): void {
     const entry = capture.entry();
-    unlinkAt(capture.folder, capture.name);
+    this.#calls.unlinkAt(capture.folder, capture.name);
     if (entry.links > 1) this.#unlinked.add(keyOf(entry));
   }
 
@@ -174,7 +189,7 @@ class Removal {
       const { mode, ino, dev } = capture.entry();
       if (mode !== candidate.revision.mode || !isSameObject({ dev, ino }, candidate.revision))
         throw stale();
-      removeFolderAt(capture.folder, capture.name);
+      this.#calls.removeFolderAt(capture.folder, capture.name);
     });
   }
 

@@ -1,11 +1,11 @@
 /**
  * Owns a program that moves and deletes once, in a process that may be refused a system call or killed.
  *
- * `node file-work.ts FOLDER ERRNO`: with renameat2 refused, tells as JSON how a move of `FOLDER/source` to
- * `FOLDER/target` and a delete of `FOLDER/source` end; `null` where that can not be had.
- * `node file-work.ts FOLDER kill`: deletes `FOLDER/source` and is killed when it removes the first entry.
+ * `node file-work.ts FOLDER renameat2|fsync ERRNO`: with that call refused, tells as JSON how a delete of
+ * `FOLDER/doomed` and a move of `FOLDER/source` to `FOLDER/target` end; `null` where that can not be had.
+ * `node file-work.ts FOLDER kill`: deletes `FOLDER/doomed` and is killed when it removes the first entry.
  */
-import { closeSync } from "node:fs";
+import { writeSync } from "node:fs";
 import { constants } from "node:os";
 import { join } from "node:path";
 import { Anchors } from "../../host/files/anchors.ts";
@@ -17,17 +17,18 @@ import { LemonError } from "../../protocol/errors.ts";
 import { atPlace } from "./file-places.ts";
 import { refuseSyscall } from "./refused-syscall.ts";
 
-const [, , folder = "", what = ""] = process.argv;
+const [, , folder = "", what = "", errno = ""] = process.argv;
 const root = openDirectory(folder);
 const anchors = new Anchors([root]);
 const preview = (path: string) =>
   atPlace(path, (place) => previewDelete(place, true, anchors).candidates);
 
 const source = join(folder, "source");
-const candidates = preview(source);
+const doomed = join(folder, "doomed");
+const candidates = preview(doomed);
 if (what === "kill") {
   if (refuseSyscall("unlinkat", "kill"))
-    atPlace(source, (place) => deletePreviewed(place, candidates));
+    atPlace(doomed, (place) => deletePreviewed(place, candidates));
   process.stdout.write("null\n");
 } else {
   const codeOf = (act: () => void): string => {
@@ -40,8 +41,9 @@ if (what === "kill") {
     }
   };
   const demandRevision = () => {};
-  const answer = refuseSyscall("renameat2", errnoNamed(what))
+  const answer = refuseSyscall(what === "fsync" ? "fsync" : "renameat2", errnoNamed(errno))
     ? [
+        codeOf(() => atPlace(doomed, (place) => deletePreviewed(place, candidates))),
         codeOf(() =>
           atPlace(source, (from) =>
             atPlace(join(folder, "target"), (to) =>
@@ -49,11 +51,11 @@ if (what === "kill") {
             ),
           ),
         ),
-        codeOf(() => atPlace(source, (place) => deletePreviewed(place, candidates))),
       ]
     : null;
-  process.stdout.write(`${JSON.stringify(answer)}\n`);
-  closeSync(root);
+  writeSync(1, `${JSON.stringify(answer)}\n`);
+  // An orderly end would sync its output, which is refused now.
+  process.kill(process.pid, "SIGKILL");
 }
 
 function errnoNamed(name: string): keyof typeof constants.errno {

@@ -8,6 +8,7 @@ import { checked, native } from "../../host/native/library.ts";
 /** x64, arm64. */
 const SYSCALLS = {
   renameat2: { x64: 316, arm64: 276 },
+  fsync: { x64: 74, arm64: 82 },
   unlinkat: { x64: 263, arm64: 35 },
 } as const;
 

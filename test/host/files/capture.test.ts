@@ -76,22 +76,39 @@ describe("a capture", () => {
     expect(left.message).to.include("part of the tree is removed").and.include(".lemon-");
   });
 
+  /** How a delete of `doomed` and a move of `source` end with a system call refused; null where that can not be had. */
+  function ending(call: string, errno: string): unknown {
+    for (const entry of ["doomed", "source"]) writeFileSync(join(top, entry), "content");
+    const { stdout, stderr } = spawnSync(process.execPath, [PROGRAM, top, call, errno], {
+      encoding: "utf8",
+    });
+    expect(stderr).to.equal("");
+    return JSON.parse(stdout);
+  }
+
   for (const errno of ["EINVAL", "ENOSYS", "EOPNOTSUPP"])
     it(`moves and deletes nothing where the system answers ${errno} to the rename that replaces nothing`, () => {
-      writeFileSync(join(top, "source"), "content");
-      const { stdout, stderr } = spawnSync(process.execPath, [PROGRAM, top, errno], {
-        encoding: "utf8",
-      });
-      expect(stderr).to.equal("");
-      const answer: unknown = JSON.parse(stdout);
+      const answer = ending("renameat2", errno);
       if (answer !== null)
         expect(answer).to.deep.equal(new Array<string>(2).fill("atomic_move_unavailable false"));
-      expect(readdirSync(top)).to.deep.equal(["source"]);
+      expect(readdirSync(top).sort()).to.deep.equal(["doomed", "source"]);
     });
 
+  it("is followed by a sync of the directories: when that fails, the outcome is unknown", () => {
+    const answer = ending("fsync", "EIO");
+    if (answer === null) return;
+    expect(answer).to.deep.equal(new Array<string>(2).fill("filesystem_outcome_unknown true"));
+    expect(readdirSync(top)).to.deep.equal(["target"]);
+  });
+
+  it("asks nothing more of a file system that can not sync a directory", () => {
+    const answer = ending("fsync", "EINVAL");
+    if (answer !== null) expect(answer).to.deep.equal(["done", "done"]);
+  });
+
   it("is found by its name after its process was killed in the midst of a delete", async () => {
-    mkdirSync(join(top, "source/sub"), { recursive: true });
-    writeFileSync(join(top, "source/sub/file"), "");
+    mkdirSync(join(top, "doomed/sub"), { recursive: true });
+    writeFileSync(join(top, "doomed/sub/file"), "");
     const { stdout, signal } = spawnSync(process.execPath, [PROGRAM, top, "kill"], {
       encoding: "utf8",
     });

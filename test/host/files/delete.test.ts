@@ -22,9 +22,12 @@ import { join } from "node:path";
 import { expect } from "chai";
 import fc from "fast-check";
 import { Anchors } from "../../../host/files/anchors.ts";
-import { deletePreviewed } from "../../../host/files/delete.ts";
+import { deletePreviewed, type RemovalCalls } from "../../../host/files/delete.ts";
 import { type DeletePreview, PREVIEW_LIMITS, previewDelete } from "../../../host/files/preview.ts";
 import { openDirectory } from "../../../host/native/directory.ts";
+import { removeFolderAt, unlinkAt } from "../../../host/native/entry.ts";
+import { SystemError } from "../../../host/system-error.ts";
+import type { LemonError } from "../../../protocol/errors.ts";
 import { asOrdinaryUser, atPlace, ordinaryUser, treeOf } from "../../support/file-places.ts";
 import { refusalOf } from "../../support/refusal.ts";
 import { type TempFolder, tempFolder } from "../../support/temp-folder.ts";
@@ -331,6 +334,121 @@ describe("a delete", () => {
     }
     return true;
   }
+
+  describe("of a tree that changes while it is removed", () => {
+    /** Removes, and has `change` happen right before the entry of that number (from 1) is gone. */
+    async function interrupted(number: number, change: () => void): Promise<LemonError> {
+      const { candidates } = preview();
+      let count = 0;
+      const first =
+        (call: RemovalCalls["unlinkAt"]): RemovalCalls["unlinkAt"] =>
+        (directory, name) => {
+          count += 1;
+          if (count === number) change();
+          call(directory, name);
+        };
+      const calls = { unlinkAt: first(unlinkAt), removeFolderAt: first(removeFolderAt) };
+      return await refusalOf(() =>
+        atPlace(target, (place) => deletePreviewed(place, candidates, calls)),
+      );
+    }
+
+    const captured = () =>
+      join(top, readdirSync(top).find((entry) => entry.startsWith(".lemon-delete-")) ?? "none");
+
+    beforeEach(() => {
+      // Removed in this order: a, b/c, b, d.
+      mkdirSync(join(target, "b"), { recursive: true });
+      for (const path of ["a", "b/c", "d"]) writeFileSync(join(target, path), path);
+    });
+
+    for (const [what, change] of Object.entries<() => void>({
+      "a file that is written to": () => appendFileSync(join(captured(), "d"), "more"),
+      "a file whose mode is changed and put back": () => {
+        const { mode } = lstatSync(join(captured(), "d"));
+        chmodSync(join(captured(), "d"), 0o611);
+        chmodSync(join(captured(), "d"), mode);
+      },
+      "a file that another takes the place of": () => {
+        renameSync(join(captured(), "d"), join(top, "outside/d"));
+        writeFileSync(join(captured(), "d"), "d");
+      },
+      "a file that a link takes the place of": () => {
+        renameSync(join(captured(), "d"), join(top, "outside/d"));
+        symlinkSync("../outside/kept", join(captured(), "d"));
+      },
+    }))
+      it(`keeps ${what}, and says that part is gone`, async () => {
+        const refusal = await interrupted(1, change);
+        expect(refusal.code).to.equal("stale_preview");
+        expect(refusal.mutationMayHaveApplied).to.equal(true);
+        expect(refusal.details).to.deep.equal({ removed: 3, leftUnderTemporaryName: 0 });
+        expect(readdirSync(top).sort()).to.deep.equal(["outside", "target"]);
+        expect(readdirSync(target)).to.deep.equal(["d"]);
+        expect(readFileSync(join(top, "outside/kept/file"), "utf8")).to.equal("kept");
+      });
+
+    for (const [when, number, removed] of [
+      ["before its directory is entered", 1, 1],
+      ["after its directory was entered", 2, 2],
+      ["at the last moment", 3, 2],
+    ] as const)
+      it(`keeps a file that is added ${when}`, async () => {
+        let b = "";
+        const refusal = await interrupted(number, () => {
+          const [entry = "none"] = readdirSync(captured()).filter((path) =>
+            lstatSync(join(captured(), path)).isDirectory(),
+          );
+          b = join(captured(), entry);
+          writeFileSync(join(b, "added"), "added");
+        });
+        expect(refusal.code).to.equal("stale_preview");
+        expect(refusal.details).to.deep.include({ removed, leftUnderTemporaryName: 0 });
+        expect(readFileSync(join(target, "b/added"), "utf8")).to.equal("added");
+        expect(readFileSync(join(target, "d"), "utf8")).to.equal("d");
+      });
+
+    it("keeps a directory whose mode is changed as its last child goes", async () => {
+      const refusal = await interrupted(2, () => {
+        for (const path of readdirSync(captured()))
+          if (path !== "d") chmodSync(join(captured(), path), 0o711);
+      });
+      expect(refusal.code).to.equal("stale_preview");
+      expect(refusal.details).to.deep.equal({ removed: 2, leftUnderTemporaryName: 0 });
+      expect(readdirSync(target).sort()).to.deep.equal(["b", "d"]);
+    });
+
+    it("replaces nothing that came under an old name: what was captured stays beside it, and is told", async () => {
+      const refusal = await interrupted(2, () => {
+        mkdirSync(target);
+        writeFileSync(join(captured(), "b"), "new");
+        appendFileSync(join(captured(), "d"), "more");
+      });
+      expect(refusal.code).to.equal("stale_preview");
+      expect(refusal.mutationMayHaveApplied).to.equal(true);
+      expect(refusal.details).to.deep.equal({ removed: 3, leftUnderTemporaryName: 1 });
+      expect(readdirSync(target)).to.deep.equal([]);
+      expect(readdirSync(captured()).sort()).to.deep.equal(["b", "d"]);
+    });
+
+    it("classifies what the system refuses, and puts back what stands", async () => {
+      const refusal = await interrupted(2, () => {
+        throw new SystemError("unlinkat", "EIO");
+      });
+      expect(refusal.code).to.equal("unavailable");
+      expect(refusal.mutationMayHaveApplied).to.equal(true);
+      expect(refusal.retrySafe).to.equal(false);
+      expect(refusal.details).to.deep.include({ removed: 1, leftUnderTemporaryName: 0 });
+      expect(readFileSync(join(target, "b/c"), "utf8")).to.equal("b/c");
+    });
+  });
+
+  it("binds nothing younger than a tick of the clock: a change in the same tick would keep the times", () => {
+    writeFileSync(target, "");
+    const ageNs = ({ target: { ctimeNs } }: DeletePreview) =>
+      BigInt(Date.now()) * 1_000_000n - ctimeNs;
+    expect(Number(ageNs(preview()))).to.be.at.least(20_000_000);
+  });
 
   it("removes nothing of a tree that an account may remove only in part", async () => {
     mkdirSync(join(target, "a/b"), { recursive: true });

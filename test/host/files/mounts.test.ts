@@ -19,6 +19,7 @@ const KEEPER = `exec unshare --user --map-root-user --mount sh -c '
 const MOUNTS = {
   "another file system": 'mount -t tmpfs lemon-test "$0/tree/sub/inner"',
   "another place of the same file system": 'mount --bind "$0/outside" "$0/tree/sub/inner"',
+  "itself, which has the same inode": 'mount --bind "$0/tree/sub/inner" "$0/tree/sub/inner"',
   "a file of elsewhere": 'mount --bind "$0/outside/file" "$0/tree/sub/file"',
 } as const;
 
