@@ -66,8 +66,12 @@ describe("the end of a role", function () {
     const { receipt, letGo } = await begin(client, nodeId, "drained");
     role.child.kill("SIGTERM");
     const refusal = await refused(client, nodeId);
-    expect(role.log).to.match(/^lemon: waits up to 10 s for 1 run to end.*a second Ctrl-C/m);
-    expect(role.log).to.match(/"runs":1,.*"waiting for runs to end"/);
+    for (const said of [
+      /^lemon: waits up to 10 s for 1 run to end.*a second Ctrl-C/m,
+      /"runs":1,.*"waiting for runs to end"/,
+    ]) {
+      await role.until(() => said.test(role.log) || undefined);
+    }
     expect(refusal).to.include({ code: "unavailable", mutationMayHaveApplied: false });
     const read = await client.call("node.process.get", { nodeId, processId: "drained" });
     expect(read.state).to.equal("running");
