@@ -77,26 +77,30 @@ export async function startFileService(
     await room.startSupervisor({ ...CALMLY, id: "previews", stopOrder: "together" }),
   );
   const place = await room.startSupervisor({ ...CALMLY, id: "helpers" });
-  helpers.resolve(
-    await place.startActor(
-      isolatedProcess({
-        id: "helper",
-        kind: "file-helper",
-        entry: helper,
-        opening: roots,
-        deadlineMs: FILE_BOUNDS.helperMs,
-        onReady() {
-          try {
-            service.tell("helperReady", null);
-          } catch {
-            // The service is not there; when it is again, so is another helper.
-          }
-        },
-      }),
-    ),
-  );
+  const helperSpec = isolatedProcess({
+    id: "helper",
+    kind: "file-helper",
+    entry: helper,
+    opening: roots,
+    deadlineMs: FILE_BOUNDS.helperMs,
+    onReady() {
+      try {
+        service.tell("helperReady", null);
+      } catch {
+        // The service is not there; when it is again, so is another helper.
+      }
+    },
+  });
+  let hasBegun = false;
+  /** The helper is a process of 60 MB, so it begins with the first request; the roots are pinned then. */
+  const begin = (): void => {
+    if (hasBegun) return;
+    hasBegun = true;
+    place.startActor(helperSpec).then(helpers.resolve, helpers.reject);
+  };
   return {
     async call(method, raw) {
+      begin();
       if (method === "preview") {
         return await service.ask("preview", readRequest(fileRequests.preview, raw), CALL);
       }
