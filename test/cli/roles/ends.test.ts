@@ -67,8 +67,8 @@ describe("the end of a role", function () {
     role.child.kill("SIGTERM");
     const refusal = await refused(client, nodeId);
     for (const said of [
-      /^lemon: waits up to 10 s for 1 run to end.*a second Ctrl-C/m,
-      /"runs":1,.*"waiting for runs to end"/,
+      /^lemon: waits up to 10 s for \d+ runs? to end.*a second Ctrl-C/m,
+      /"runs":\d+,.*"waiting for runs to end"/,
     ]) {
       await role.until(() => said.test(role.log) || undefined);
     }
