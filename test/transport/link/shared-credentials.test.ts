@@ -72,6 +72,12 @@ describe("credentials in two hands", () => {
       claims: { cluster: undefined },
     });
     await controller.event((event) => event.type === "shared" && event.account === node.key);
+    // Both stood at once: two came before one was cut. It is told when both are.
+    const told = controller.events.flatMap((event) => {
+      const account = event.type === "shared" ? event.account : event.connection.account;
+      return account === node.key ? event.type : [];
+    });
+    expect(told.slice(0, 2)).to.deep.equal(["connected", "connected"]);
     await thief.closed;
     await node[Symbol.asyncDispose]();
   });
