@@ -1,6 +1,7 @@
 /** Owns what controller and worker say on the node link besides the `/ws` methods that are passed on. */
 import { z } from "zod";
 import { lemonVersion } from "./methods/enrolment.ts";
+import { hostIo } from "./methods/nodes.ts";
 
 const count = z.int().nonnegative();
 
@@ -17,6 +18,8 @@ export const nodePing = z.object({
   /** Identity of the receipt store and its highest witnessed revision; null while it is not open. */
   storeId: z.string().max(64).nullable(),
   storeSequence: count.nullable(),
+  /** What it has answered of files, processes and secrets so far. Workers of before 2026.12 do not say. */
+  hostIo: hostIo.optional(),
 });
 export type NodePing = Readonly<z.infer<typeof nodePing>>;
 

@@ -136,6 +136,7 @@ function metadata(
     lemonVersion: ping?.lemonVersion ?? life?.lemonVersion ?? null,
     receipts: ping?.receipts ?? null,
     receiptStore: ping?.receiptStore ?? null,
+    hostIo: ping?.hostIo ?? null,
     revoked,
     local,
   };

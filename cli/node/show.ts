@@ -71,9 +71,22 @@ function lines(node: Description, host: Host): string[][] {
     ["version", printable(metadata.lemonVersion ?? unknown)],
     ["receipt store", printable(metadata.receiptStore ?? unknown)],
     ["receipts", receipts],
+    ["host io", hostIoText(metadata.hostIo)],
     ["capabilities", capabilitiesText(node)],
     ...hostLines(host),
   ];
+}
+
+/** How its calls for files, processes and secrets ended, all of them together. */
+function hostIoText(methods: Description["metadata"]["hostIo"]): string {
+  if (methods === null || methods === undefined) return "unknown";
+  let [done, refused, uncertain] = [0, 0, 0];
+  for (const counts of Object.values(methods)) {
+    done += counts.done;
+    refused += counts.refused;
+    uncertain += counts.unknown;
+  }
+  return `${done} done, ${refused} refused, ${uncertain} unknown since its worker began`;
 }
 
 /** A peer may name a time that no calendar has. */

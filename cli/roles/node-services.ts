@@ -5,6 +5,7 @@
 import type { NatsConnection } from "@nats-io/transport-node";
 import { rowOf } from "../../actors/control-plane/system-methods.ts";
 import { type FileService, startFileService } from "../../actors/file-service/service.ts";
+import { HostIoAudit } from "../../actors/host-io/audit.ts";
 import { ProcessOpening, type StoreFacts } from "../../actors/process-run/opening.ts";
 import { startProcessService } from "../../actors/process-run/service.ts";
 import { processRuns } from "../../actors/process-run/state.ts";
@@ -131,7 +132,12 @@ export async function startNodeServices(
   await processes.begin();
 
   const measure = hostMeter({ defaultCwd: place.cwd, lemonVersion: LEMON_VERSION, clock });
-  const ping = (): NodePing => ({ lemonVersion: LEMON_VERSION, ...processes.facts() });
+  const audit = stack.use(new HostIoAudit({ clock, log }));
+  const ping = (): NodePing => ({
+    lemonVersion: LEMON_VERSION,
+    ...processes.facts(),
+    hostIo: audit.counts(),
+  });
   const rpc = serveRpc({
     connection: link,
     nodeKey,
@@ -142,10 +148,12 @@ export async function startNodeServices(
       [NODE_PING]: ping,
       [NODE_TREE]: () => rowOf(options.tree()),
       "node.host.info": () => measure(),
-      "node.process.run": (params) => processes.run(params),
-      "node.process.get": (params) => processes.get(params),
-      "node.process.cancel": (params) => processes.cancel(params),
-      ...fileHandlers(files),
+      ...audit.over({
+        "node.process.run": (params) => processes.run(params),
+        "node.process.get": (params) => processes.get(params),
+        "node.process.cancel": (params) => processes.cancel(params),
+        ...fileHandlers(files),
+      }),
     },
   });
   // What still runs is ended before its answer is waited for.

@@ -62,6 +62,16 @@ export const nodeList = method({
   result: z.object({ nodes: z.array(nodeRow), summary }),
 });
 
+/** Calls answered: done, refused with nothing happened, or with what may have happened unknown. */
+const hostIoCounts = z.object({ done: count, refused: count, unknown: count });
+export type HostIoCounts = Readonly<z.infer<typeof hostIoCounts>>;
+
+const MOST_AUDITED_METHODS = 32;
+/** What a worker life has answered, by method. */
+export const hostIo = z
+  .record(z.string().regex(/^node\.(?:fs|process|secrets)\.[a-z.]{1,32}$/), hostIoCounts)
+  .refine((methods) => Object.keys(methods).length <= MOST_AUDITED_METHODS, "has too many methods");
+
 export const nodeDescribe = method({
   name: "node.describe",
   summary: "One node: what it is, what it can do, which worker life serves it.",
@@ -84,6 +94,11 @@ export const nodeDescribe = method({
         .string()
         .nullable()
         .describe("`ready`, or the classification that keeps the destination from admitting work."),
+      hostIo: hostIo
+        .nullish()
+        .describe(
+          "Calls for its files, processes and secrets that the worker life has answered, by method; null while it does not answer.",
+        ),
       revoked: z.boolean().optional().describe("Cut off by an operator, until it is joined again."),
       local: z.boolean().optional().describe("The node inside the controller's own process."),
     }),

@@ -205,6 +205,7 @@ const EXAMPLES: Examples = {
         lemonVersion: LEMON_VERSION,
         receipts: { retained: 12, limit: 1_000 },
         receiptStore: "ready",
+        hostIo: { "node.fs.read": { done: 128, refused: 1, unknown: 0 } },
       },
       summary: { online: true },
     },

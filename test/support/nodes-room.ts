@@ -82,6 +82,7 @@ export function ping(changes: Partial<NodePing> = {}): NodePing {
     receiptStore: "ready",
     storeId: "store-1",
     storeSequence: 7,
+    hostIo: { "node.fs.read": { done: 2, refused: 1, unknown: 0 } },
     ...changes,
   };
 }

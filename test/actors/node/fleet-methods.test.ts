@@ -21,6 +21,12 @@ describe("the fleet's methods", () => {
   });
   afterEach(() => room.close());
 
+  const calls = { done: 1, refused: 2, unknown: 3 };
+  const audited = (methods: number) =>
+    Object.fromEntries(
+      Array.from({ length: methods }, (_, index) => [`node.fs.${"x".repeat(index + 1)}`, calls]),
+    );
+
   const list = async () => await room.nodes.methods["node.list"]({}, operator());
   const describeNode = async (nodeId: string) =>
     await room.nodes.methods["node.describe"]({ nodeId }, operator());
@@ -110,6 +116,7 @@ describe("the fleet's methods", () => {
             lemonVersion: "2026.11.0",
             receipts: { retained: 3, limit: 1_000 },
             receiptStore: "ready",
+            hostIo: { "node.fs.read": { done: 2, refused: 1, unknown: 0 } },
             revoked: false,
             local: false,
           },
@@ -126,6 +133,7 @@ describe("the fleet's methods", () => {
         lemonVersion: null,
         receipts: null,
         receiptStore: null,
+        hostIo: null,
         revoked: false,
         local: false,
       });
@@ -179,6 +187,13 @@ describe("the fleet's methods", () => {
       });
     });
 
+    it("shows of no more than 32 methods how many calls were answered", async () => {
+      const { nodeKey } = await room.online("worker-1");
+      room.link.workers.set(nodeKey, () => ({ ...ping(), hostIo: audited(32) }));
+      await room.clock.advance(2_000);
+      expect((await describeNode("worker-1")).metadata.hostIo).to.deep.equal(audited(32));
+    });
+
     it("believes no ping that is not one", async () => {
       const { nodeKey } = await room.online("worker-1");
       const bad = [
@@ -188,6 +203,9 @@ describe("the fleet's methods", () => {
         { ...ping(), receiptStore: "Ready!" },
         { ...ping(), lemonVersion: "v".repeat(65) },
         { ...ping(), storeSequence: 0.5 },
+        { ...ping(), hostIo: { "node.fs.read": { ...calls, done: -1 } } },
+        { ...ping(), hostIo: { "node.fs.read of /etc/shadow": calls } },
+        { ...ping(), hostIo: audited(33) },
       ];
       for (const lie of bad) {
         room.link.workers.set(nodeKey, () => ping());

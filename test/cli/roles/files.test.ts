@@ -163,6 +163,34 @@ describe("files on a joined worker", function () {
     expect(await client.call("node.fs.stat", at("kept"))).to.include({ size: 1 });
   });
 
+  /** Each call that the worker answered is an event in its log, and counted in what is shown of the node. */
+  async function auditTells(): Promise<void> {
+    await client.call("node.process.get", { nodeId: worker.nodeId, processId: "never-run" });
+    const events = worker.role.log.split("\n").filter((line) => line.includes("node host_io"));
+    const told = events.map((line) => {
+      const { count, method, outcome, ...rest } = JSON.parse(line);
+      expect(Object.keys(rest).sort()).to.deep.equal(["level", "msg", "pid", "time"]);
+      return `${count} ${method} ${outcome}`;
+    });
+    expect(told).to.deep.equal([
+      "1 node.fs.delete invalid_confirmation_token",
+      "1 node.fs.stat done",
+      "1 node.fs.write done",
+      "1 node.fs.write revision_conflict",
+      "1 node.fs.list done",
+      "1 node.fs.read done",
+      "1 node.fs.delete.preview done",
+      "1 node.fs.stat done",
+      "1 node.process.get done",
+    ]);
+    const shown = await until("the node tells of its calls", async () => {
+      const { metadata } = await client.call("node.describe", { nodeId: worker.nodeId });
+      return metadata.hostIo?.["node.process.get"] === undefined ? undefined : metadata.hostIo;
+    });
+    expect(shown).to.include.keys("node.fs.read", "node.fs.list");
+    expect(shown["node.fs.write"]).to.deep.equal({ done: 1, refused: 1, unknown: 0 });
+  }
+
   it("leave neither path nor byte in a log or a state folder", async () => {
     await write("canary-of-a-path", "canary-of-the-bytes", { expectedModifiedAtMs: 0 });
     await refusalOf(() => write("canary-of-a-path", "canary-of-the-bytes"));
@@ -177,6 +205,7 @@ describe("files on a joined worker", function () {
       async () => (await helper()).pid !== identity.pid || undefined,
     );
     await client.call("node.fs.stat", at("canary-of-a-path"));
+    await auditTells();
     expect(await worker.role.end("SIGTERM")).to.equal(0);
     expect(await controller.role.end("SIGTERM")).to.equal(0);
     for (const canary of ["canary-of-a-path", "canary-of-the-bytes"]) {
