@@ -5,14 +5,14 @@
  * 2. A change is one document write: a crash leaves the record as it was or as it shall be.
  * 3. A removed node's id is spent (a deleted document's key can not be created again).
  */
-import type { CancelTimer, Clock } from "../../host/clock.ts";
+import type { Clock } from "../../host/clock.ts";
 import { LemonError } from "../../protocol/errors.ts";
 import type { NodeId, NodeKey } from "../../protocol/ids.ts";
-import type { ActorContext, ActorSpec, Handlers } from "../../supervision/actor.ts";
+import type { ActorSpec, Handlers } from "../../supervision/actor.ts";
+import { DocumentLedger, settlingSoon } from "../../transport/document-ledger.ts";
 import type { Documents } from "../../transport/documents.ts";
 import type { Identity } from "../session/handler.ts";
 import type { Directory } from "./directory.ts";
-import { Ledger } from "./ledger.ts";
 import {
   admitLife,
   type Enrolment,
@@ -97,8 +97,6 @@ export type RegistryProtocol = {
   settle: (ask: null) => null;
 };
 
-/** How long the store is left alone after a write without a clear answer, in ms. */
-const SETTLE_AFTER_MS = 1_000;
 const SETTLE_DEADLINE = { deadlineMs: 60_000 } as const;
 
 export interface RegistryOptions {
@@ -115,32 +113,33 @@ export function registrySpec(options: RegistryOptions): ActorSpec<RegistryProtoc
     id: "registry",
     kind: "node-registry",
     restart: "permanent",
-    async start(context) {
+    async start({ self, clock, signal }) {
       const { documents, directory, onSettled } = options;
-      const onDoubt = settling(context);
-      const ledger = new Ledger({ documents, directory, onDoubt, onSettled });
+      // A registry that has ended reads everything again when it is back.
+      const settle = () => self.ask("settle", null, SETTLE_DEADLINE).catch(() => undefined);
+      const onDoubt = settlingSoon({ clock, signal }, settle);
+      const ledger: RecordLedger = new DocumentLedger({
+        documents,
+        keyOf: ({ nodeId }) => nodeId,
+        tokensOf: ({ sessions }) => sessions.map(({ hash }) => hash),
+        missing: "node_not_found",
+        onKept: (record) => directory.put(record),
+        onForgotten: (nodeId) => directory.forget(nodeId),
+        onDoubt,
+        onSettled,
+      });
       await ledger.load();
-      return { handlers: handlers(options, ledger, context.clock, onDoubt) };
+      directory.replaceAll(ledger.values());
+      return { handlers: handlers(options, ledger, clock, onDoubt) };
     },
   };
 }
 
-/** A record in doubt does not wait for somebody to need it: what is shown of it may be old. */
-function settling({ self, clock, signal }: ActorContext<RegistryProtocol>): () => void {
-  let cancel: CancelTimer | null = null;
-  signal.addEventListener("abort", () => cancel?.());
-  return () => {
-    cancel ??= clock.after(SETTLE_AFTER_MS, () => {
-      cancel = null;
-      // A registry that has ended reads everything again when it is back.
-      self.ask("settle", null, SETTLE_DEADLINE).catch(() => undefined);
-    });
-  };
-}
+type RecordLedger = DocumentLedger<NodeId, NodeRecord>;
 
 function handlers(
   { directory, onSessionReplaced }: RegistryOptions,
-  ledger: Ledger,
+  ledger: RecordLedger,
   clock: Clock,
   settleLater: () => void,
 ): Handlers<RegistryProtocol> {
@@ -198,9 +197,10 @@ function handlers(
     },
 
     async identify({ token: offered }) {
-      const found = await ledger.tokenOf(sha256(offered));
-      if (found === null) return null;
-      const { record, session } = found;
+      const hash = sha256(offered);
+      const record = await ledger.settledHolder(hash);
+      const session = record?.sessions.find((row) => row.hash === hash);
+      if (record === null || session === undefined) return null;
       const { nodeId } = record;
       if (session.expiresAtMs <= clock.nowMs()) {
         await change(nodeId, (before) => tokenDropped(before, session));
