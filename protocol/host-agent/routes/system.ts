@@ -58,14 +58,7 @@ export const systemGpu = route({
 });
 
 /** The fixed names of the health categories. */
-const HEALTH_CATEGORIES = [
-  "storage",
-  "drives",
-  "services",
-  "resources",
-  "time",
-  "system",
-] as const;
+const HEALTH_CATEGORIES = ["storage", "drives", "services", "resources", "time", "system"] as const;
 
 const finding = z.object({
   id: z.string(),
