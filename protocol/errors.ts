@@ -242,6 +242,57 @@ export const ERRORS = {
     "The receipt has no revision left for this change; it keeps its state",
   ),
 
+  // --- secrets ------------------------------------------------------------------------------------------
+  secret_not_found: row("NOT_FOUND", false, "There is no such secret"),
+  secret_operation_conflict: row(
+    "CONFLICT",
+    false,
+    "The operation id is spent on another intent, or its secret was changed since",
+  ),
+  secret_receipt_capacity: row(
+    "UNAVAILABLE",
+    false,
+    "The name holds its limit of receipts; the secret was not touched",
+  ),
+  secret_name_limit: row(
+    "UNAVAILABLE",
+    false,
+    "The vault holds its limit of names; nothing was changed",
+  ),
+  secret_destroyed: row("INVALID_REQUEST", false, "The value was destroyed before it was used"),
+  secret_key_missing: row(
+    "UNAVAILABLE",
+    false,
+    "No master key is configured on the destination; `lemon secrets init` makes one there",
+  ),
+  secret_key_mismatch: row(
+    "UNAVAILABLE",
+    false,
+    "The destination's master key is not the one its secrets are under; restore that one",
+  ),
+  secret_key_external: row(
+    "CONFLICT",
+    false,
+    "The master key comes from the environment; set the new one there, with the earlier one in LEMON_SECRETS_MASTER_KEY_PREVIOUS, and start again",
+  ),
+  weak_master_key: row("UNAVAILABLE", false, "The master key is not base64 of at least 32 bytes"),
+  secret_store_unavailable: row(
+    "UNAVAILABLE",
+    true,
+    "The vault's store does not answer; nothing was done",
+  ),
+  secret_store_damaged: row(
+    "UNAVAILABLE",
+    false,
+    "A record of the vault is missing, damaged or foreign; an operator must repair it",
+  ),
+  secret_outcome_unknown: row(
+    "UNAVAILABLE",
+    false,
+    "The outcome is unknown; read the receipt before anything else",
+    "unknown",
+  ),
+
   // --- the nats-server child ------------------------------------------------------------------------------
   nats_server_missing: row(
     "UNAVAILABLE",
