@@ -10,6 +10,11 @@ function decodedBytes(text: string): number {
   return (text.length / 4) * 3 - padding;
 }
 
+/** How long the base64 of so many bytes is. */
+export function base64Bytes(bytes: number): number {
+  return Math.ceil(bytes / 3) * 4;
+}
+
 /** A field of standard base64 that decodes to at most `maxBytes`. */
 export function base64Field(maxBytes: number) {
   return z

@@ -29,6 +29,11 @@ export interface MethodSpec<Params extends Fields = Fields, Result extends z.Zod
   readonly settledBy: SettledBy | null;
   /** How long the control plane waits for whoever does the work, in ms. */
   readonly deadlineMs: (params: z.infer<Params>) => number;
+  /**
+   * The most bytes that the answer to a read may take on `/ws`, where that is much: such a read is begun when
+   * its answer can be held. 0 for all others.
+   */
+  readonly answerBytes: (params: z.infer<Params>) => number;
 }
 
 /** A method that changes nothing, and those parameters of the uncertain call that it takes. */
@@ -55,7 +60,7 @@ type MethodInput<Name extends string, Params extends Fields, Result extends z.Zo
   Partial<
     Pick<
       MethodSpec<Params, Result>,
-      "role" | "unknownParams" | "echoes" | "retrySafe" | "settledBy" | "deadlineMs"
+      "role" | "unknownParams" | "echoes" | "retrySafe" | "settledBy" | "deadlineMs" | "answerBytes"
     >
   > & { readonly name: Name };
 
@@ -69,6 +74,7 @@ export function method<const Name extends string, Params extends Fields, Result 
     retrySafe: input.effect === "read",
     settledBy: null,
     deadlineMs: () => NORMAL_DEADLINE_MS,
+    answerBytes: () => 0,
     ...input,
   };
 }

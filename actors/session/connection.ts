@@ -15,6 +15,8 @@ export interface Connection {
   attach(listener: ConnectionListener): void;
   /** The session knows its peer now: the bounds for strangers end. */
   admit(): void;
+  /** Bytes of answers that wait for the reader. */
+  readonly unsentAnswerBytes: number;
   /** Sends one text frame, after all that was sent before it; it waits for a reader that is behind. */
   answer(text: string): void;
   /** The same, but a reader too far behind is cut instead of waited for. */
@@ -45,6 +47,8 @@ export interface Attention {
 /** What a socket tells its session; each call returns at once and never throws. */
 export interface ConnectionListener {
   onRequest(frame: RequestFrame): void;
+  /** Answers that waited for the reader have left. */
+  onAnswersSent(): void;
   /** The connection has ended, from whichever side; its socket may take a moment to go. Told once, last. */
   onEnd(): void;
 }

@@ -3,8 +3,8 @@
  *
  * 1. Every request gets exactly one answer, unless its connection ends first; none waits for another.
  * 2. An id is in flight once, and at most `MAX_IN_FLIGHT` requests are; answers that wait for the socket are
- *    bounded by their bytes (the gateway stops reading). `health` is answered always, since clients tell by
- *    it that we live.
+ *    bounded by their bytes (the gateway stops reading, large reads wait for room). `health` is answered
+ *    always, since clients tell by it that we live.
  * 3. Nothing of an unexpected failure reaches the wire or the log but its class.
  */
 import type { Logger } from "pino";
@@ -13,9 +13,10 @@ import { LemonError } from "../../protocol/errors.ts";
 import { errorText, type RequestFrame, responseText } from "../../protocol/frames.ts";
 import { codeOf, logFrames } from "../../supervision/log.ts";
 import { isThenable } from "../../supervision/outcome.ts";
+import { AnswerRoom } from "./answer-room.ts";
 import type { Connection } from "./connection.ts";
 import type { Caller } from "./handler.ts";
-import type { Route, Routes } from "./routes.ts";
+import type { Admitted, Route, Routes } from "./routes.ts";
 
 /** Requests in flight on one connection (rulings). */
 export const MAX_IN_FLIGHT = 256;
@@ -40,15 +41,26 @@ export interface RequestsSetting {
   readonly crash: (error: unknown) => void;
 }
 
+interface InFlight {
+  /** Of the timer that ends a handler's time. */
+  readonly cancelBackstop: CancelTimer;
+  /** Room that is kept for its answer. */
+  readonly answerBytes: number;
+}
+
+/** It waits for the room that its answer may take. */
+const NOT_BEGUN: InFlight = { cancelBackstop() {}, answerBytes: 0 };
+
 export class Requests {
   readonly #setting: RequestsSetting;
-  /** By id; the value cancels the backstop that ends a handler's time. */
-  readonly #inFlight = new Map<string, CancelTimer>();
+  readonly #inFlight = new Map<string, InFlight>();
+  readonly #room: AnswerRoom;
   #state: "open" | "draining" | "ended" = "open";
   #tellSettled: () => void = () => {};
 
   constructor(setting: RequestsSetting) {
     this.#setting = setting;
+    this.#room = new AnswerRoom(() => setting.connection.unsentAnswerBytes);
   }
 
   handle({ id, method, params }: RequestFrame): void {
@@ -58,12 +70,16 @@ export class Requests {
       route = routes.find(method);
       this.#refuseBeyondBounds(id, method);
       const admitted = route.admit(params, caller);
-      const result = admitted.run();
-      if (isThenable(result)) this.#await(id, route, result, admitted.deadlineMs);
-      else this.#succeed(id, route, result);
+      if (admitted.answerBytes > 0) this.#beginWithRoom(id, route, admitted);
+      else this.#begin(id, route, admitted);
     } catch (failure) {
       this.#fail(id, route, failure);
     }
+  }
+
+  /** The reader has taken some of what waited for it. */
+  answersSent(): void {
+    this.#room.next();
   }
 
   /** Refuses what comes from now on; resolves when everything in flight has been answered. */
@@ -78,8 +94,9 @@ export class Requests {
   /** Answers nothing any more; work with effects goes on by itself. */
   end(): void {
     this.#state = "ended";
-    for (const cancel of this.#inFlight.values()) cancel();
+    for (const { cancelBackstop } of this.#inFlight.values()) cancelBackstop();
     this.#inFlight.clear();
+    this.#room.end();
     this.#tellSettled();
   }
 
@@ -94,25 +111,47 @@ export class Requests {
     if (this.#inFlight.size >= MAX_IN_FLIGHT) throw new LemonError("too_many_requests_in_flight");
   }
 
-  #await(id: string, route: Route, result: PromiseLike<unknown>, deadlineMs: number): void {
+  #begin(id: string, route: Route, { run, deadlineMs }: Admitted): void {
+    const result = run();
+    if (isThenable(result)) this.#await(id, route, result, { deadlineMs, answerBytes: 0 });
+    else this.#succeed(id, route, result);
+  }
+
+  /** In flight from now on, though it may begin later: its time is counted from then. */
+  #beginWithRoom(id: string, route: Route, admitted: Admitted): void {
+    this.#inFlight.set(id, NOT_BEGUN);
+    this.#room.enter(admitted.answerBytes, () => {
+      const result = (async () => admitted.run())();
+      this.#await(id, route, result, admitted);
+    });
+  }
+
+  #await(
+    id: string,
+    route: Route,
+    result: PromiseLike<unknown>,
+    { deadlineMs, answerBytes }: Pick<Admitted, "deadlineMs" | "answerBytes">,
+  ): void {
     const cancelBackstop = this.#setting.clock.after(deadlineMs + HANDLER_GRACE_MS, () => {
       this.#setting.log.warn({ method: route.method }, "handler missed its deadline");
-      this.#settle(id, cancelBackstop, () => this.#fail(id, route, new LemonError("timeout")));
+      this.#settle(id, inFlight, () => this.#fail(id, route, new LemonError("timeout")));
     });
-    this.#inFlight.set(id, cancelBackstop);
+    const inFlight = { cancelBackstop, answerBytes };
+    this.#inFlight.set(id, inFlight);
     result.then(
-      (value) => this.#settle(id, cancelBackstop, () => this.#succeed(id, route, value)),
-      (failure) => this.#settle(id, cancelBackstop, () => this.#fail(id, route, failure)),
+      (value) => this.#settle(id, inFlight, () => this.#succeed(id, route, value)),
+      (failure) => this.#settle(id, inFlight, () => this.#fail(id, route, failure)),
     );
   }
 
   /** The first of result, failure and backstop answers; the id is free again with its answer. */
-  #settle(id: string, cancelBackstop: CancelTimer, answer: () => void): void {
-    if (this.#inFlight.get(id) !== cancelBackstop) return;
+  #settle(id: string, inFlight: InFlight, answer: () => void): void {
+    if (this.#inFlight.get(id) !== inFlight) return;
     try {
-      cancelBackstop();
+      inFlight.cancelBackstop();
       this.#inFlight.delete(id);
       answer();
+      if (inFlight.answerBytes > 0) this.#room.leave(inFlight.answerBytes);
       if (this.#inFlight.size === 0) this.#tellSettled();
     } catch (error) {
       this.#setting.crash(error);

@@ -21,9 +21,11 @@ export interface Route {
   declares(result: unknown): boolean;
 }
 
-interface Admitted {
+export interface Admitted {
   /** How long the work may take, in ms. */
   readonly deadlineMs: number;
+  /** What the answer may take, where that is much; else 0. */
+  readonly answerBytes: number;
   /** Calls the handler: its result, or a promise of it. */
   run(): unknown;
 }
@@ -64,6 +66,7 @@ function route(spec: MethodSpec, handler: AnyHandler): Route {
       checkRights(spec, caller);
       return {
         deadlineMs: spec.deadlineMs(params),
+        answerBytes: spec.answerBytes(params),
         // The value was read by the very declaration that the handler is typed with.
         run: () => handler(params as never, caller),
       };

@@ -129,6 +129,10 @@ class Session implements Behaviour<SessionProtocol>, ConnectionListener {
     }
   }
 
+  onAnswersSent(): void {
+    if (this.#phase.name === "admitted") this.#phase.requests.answersSent();
+  }
+
   onEnd(): void {
     this.#release();
     this.#context.end();

@@ -1,11 +1,13 @@
 /**
  * Owns the memory that waits for readers, over all connections: when it exceeds one bound, the connection
- * that holds most of it is given up. Each reader's own bounds come first (`send-queue.ts`); this one is for
+ * that is furthest behind is given up. Each reader's own bounds come first (`send-queue.ts`); this one is for
  * many slow readers at once.
  */
 
 /** Something that holds bytes for one reader and can let go of them all. */
 export interface Holder {
+  /** How long the first of what it holds has waited, in ms. */
+  readonly waitedMs: number;
   /** Releases everything, and gives it back here. */
   shed(): void;
 }
@@ -26,7 +28,7 @@ export class Backlog {
   take(holder: Holder, bytes: number): void {
     this.#held.set(holder, (this.#held.get(holder) ?? 0) + bytes);
     this.#bytes += bytes;
-    if (this.#bytes > this.#maxBytes) this.#largest()?.shed();
+    while (this.#bytes > this.#maxBytes) this.#furthestBehind().shed();
   }
 
   giveBack(holder: Holder, bytes: number): void {
@@ -36,12 +38,18 @@ export class Backlog {
     this.#bytes -= bytes;
   }
 
-  #largest(): Holder | null {
-    let largest: Holder | null = null;
+  /**
+   * By bytes and the time they have waited: a reader that takes what it asked for has much waiting, but not
+   * for long; one that takes nothing has less, since it is given less, but holds it until it is cut.
+   */
+  #furthestBehind(): Holder {
+    let furthest: Holder | null = null;
     let most = 0;
     for (const [holder, bytes] of this.#held) {
-      if (bytes > most) [largest, most] = [holder, bytes];
+      const behind = bytes * (holder.waitedMs + 1);
+      if (behind > most) [furthest, most] = [holder, behind];
     }
-    return largest;
+    if (furthest === null) throw new Error("bytes wait for nobody");
+    return furthest;
   }
 }

@@ -94,6 +94,7 @@ export class WsConnection implements Connection, Watched {
     };
     this.#queue = new SendQueue(new WsOutlet(ws, socket), bounds, backlog, clock, {
       onPressure: (high) => this.#onPressure(high),
+      onAnswersSent: () => this.#listener?.onAnswersSent(),
       onSlow: () => {
         setting.onSlow();
         void this.close(TRY_AGAIN_LATER, "slow consumer");
@@ -127,6 +128,10 @@ export class WsConnection implements Connection, Watched {
   admit(): void {
     this.#stranger?.end();
     this.#stranger = null;
+  }
+
+  get unsentAnswerBytes(): number {
+    return this.#queue.answerBytes;
   }
 
   answer(text: string): void {

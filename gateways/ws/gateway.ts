@@ -36,7 +36,10 @@ export interface WsLimits extends ConnectionTimes {
   readonly connections: number;
   /** Unfinished frames of all peers that have not been admitted yet, together. */
   readonly strangerBytes: number;
-  /** What waits for readers, over all connections; one of them may hold 256 answers of 1 MiB in base64. */
+  /**
+   * What waits for readers, over all connections. As base64 it is what the links to the nodes carry at once
+   * (`transport/rpc/flow.ts`), so that no burst of answers makes one reader alone too slow.
+   */
   readonly backlogBytes: number;
 }
 
@@ -47,7 +50,7 @@ const LIMITS: WsLimits = {
   closeMs: 5_000,
   connections: 10_240,
   strangerBytes: 67_108_864,
-  backlogBytes: 536_870_912,
+  backlogBytes: 134_217_728,
 };
 
 /** How much of an oversized frame is read for the sake of keeping its socket, as a multiple of `maxPayload`. */

@@ -28,6 +28,8 @@ export interface SendBounds {
 
 export interface SendListener {
   onPressure(high: boolean): void;
+  /** Some of the answers that waited have left. */
+  onAnswersSent(): void;
   /** Told once; the queue sends nothing after it. */
   onSlow(): void;
 }
@@ -41,6 +43,7 @@ const UTF8_BYTES_PER_UNIT = 3;
 type Kind = "answer" | "event";
 
 interface Waiting {
+  readonly sinceMs: number;
   readonly text: string;
   readonly bytes: number;
   readonly kind: Kind;
@@ -55,7 +58,7 @@ export class SendQueue implements Holder {
 
   #waiting = new Fifo<Waiting>();
   /** What is left of the large text that is leaving in fragments. */
-  #rest: { readonly data: Buffer; readonly kind: Kind } | null = null;
+  #rest: { readonly sinceMs: number; readonly data: Buffer; readonly kind: Kind } | null = null;
   /** Bytes that wait, those of `#rest` included. */
   readonly #bytes: Record<Kind, number> = { answer: 0, event: 0 };
   /** Frames handed over that the system has not taken yet. */
@@ -81,6 +84,11 @@ export class SendQueue implements Holder {
     this.#listener = listener;
   }
 
+  /** Of the answers that wait. */
+  get answerBytes(): number {
+    return this.#bytes.answer;
+  }
+
   push(text: string, kind: Kind): void {
     if (this.#ended) return;
     const atOnce =
@@ -90,6 +98,11 @@ export class SendQueue implements Holder {
     if (atOnce) this.#hand(text, true);
     else this.#enqueue(text, kind);
     if (this.#cancelWatch === null && this.#outlet.bufferedAmount > 0) this.#watch();
+  }
+
+  get waitedMs(): number {
+    const first = this.#rest ?? this.#waiting.first;
+    return first === undefined ? 0 : this.#clock.monotonicMs() - first.sinceMs;
   }
 
   /** Resolves when everything has been taken by the system, or the queue has ended. */
@@ -119,7 +132,7 @@ export class SendQueue implements Holder {
 
   #enqueue(text: string, kind: Kind): void {
     const bytes = Buffer.byteLength(text);
-    this.#waiting.push({ text, bytes, kind });
+    this.#waiting.push({ sinceMs: this.#clock.monotonicMs(), text, bytes, kind });
     this.#bytes[kind] += bytes;
     this.#backlog.take(this, bytes);
     this.#pump();
@@ -136,14 +149,14 @@ export class SendQueue implements Holder {
   #pump(): void {
     while (!this.#ended && this.#outlet.bufferedAmount < HANDED_BYTES) {
       if (this.#rest !== null) {
-        this.#handFragment(this.#rest.data, this.#rest.kind);
+        this.#handFragment(this.#rest.data, this.#rest);
         continue;
       }
       const next = this.#waiting.shift();
       if (next === undefined) return;
       const { text, bytes, kind } = next;
       if (bytes > FRAGMENT_BYTES) {
-        this.#handFragment(Buffer.from(text), kind);
+        this.#handFragment(Buffer.from(text), next);
       } else {
         this.#leaves(kind, bytes);
         this.#hand(text, true);
@@ -151,10 +164,10 @@ export class SendQueue implements Holder {
     }
   }
 
-  #handFragment(data: Buffer, kind: Kind): void {
+  #handFragment(data: Buffer, { kind, sinceMs }: Pick<Waiting, "kind" | "sinceMs">): void {
     const fragment = data.subarray(0, FRAGMENT_BYTES);
     const last = fragment.length === data.length;
-    this.#rest = last ? null : { data: data.subarray(FRAGMENT_BYTES), kind };
+    this.#rest = last ? null : { data: data.subarray(FRAGMENT_BYTES), kind, sinceMs };
     this.#leaves(kind, fragment.length);
     this.#hand(fragment, last);
   }
@@ -172,8 +185,10 @@ export class SendQueue implements Holder {
     if (this.#ended) return;
     this.#progressed();
     if (!this.#isEmpty()) {
+      const waited = this.#bytes.answer;
       this.#pump();
       this.#tellPressure();
+      if (this.#bytes.answer < waited && !this.#ended) this.#listener.onAnswersSent();
     }
     if (this.#isFlushed()) this.#tellFlushed();
   };
@@ -229,6 +244,10 @@ class Fifo<T> {
 
   get length(): number {
     return this.#items.length - this.#head;
+  }
+
+  get first(): T | undefined {
+    return this.#items[this.#head];
   }
 
   push(item: T): void {

@@ -1,6 +1,6 @@
 /** Declares files on a node (node-host-io.md, "File operations"). */
 import { z } from "zod";
-import { base64Field } from "../base64.ts";
+import { base64Bytes, base64Field } from "../base64.ts";
 import { FILE_BOUNDS, fileAnswers, fileFields } from "../files.ts";
 import { method, settledBy } from "../method.ts";
 import { nodeSelector } from "./nodes.ts";
@@ -8,6 +8,10 @@ import { nodeSelector } from "./nodes.ts";
 const nodeId = nodeSelector;
 const { path, modifiedAtMs } = fileFields;
 const dataBase64 = base64Field(FILE_BOUNDS.chunkBytes);
+/** A path and the framing of an answer. */
+const FRAMING_BYTES = 16_384;
+/** A name has up to 255 bytes; an entry has seven more fields. */
+const ENTRY_BYTES = 512;
 const { bytes: _bytes, ...readAnswer } = fileAnswers.read.shape;
 
 export const nodeFsList = method({
@@ -16,6 +20,7 @@ export const nodeFsList = method({
   scopes: ["admin"],
   effect: "read",
   params: z.object({ nodeId, path, showHidden: fileFields.showHidden.default(false) }),
+  answerBytes: () => FRAMING_BYTES + FILE_BOUNDS.listedEntries * ENTRY_BYTES,
   result: fileAnswers.list.extend({ limit: z.literal(FILE_BOUNDS.listedEntries) }),
 });
 
@@ -39,6 +44,7 @@ export const nodeFsRead = method({
     offset: fileFields.offset.default(0),
     length: fileFields.length.default(FILE_BOUNDS.chunkBytes),
   }),
+  answerBytes: ({ length }) => FRAMING_BYTES + base64Bytes(length),
   result: z.object({
     ...readAnswer,
     // Made by this control plane: a megabyte of text is not read over again to see that it is base64.

@@ -1,6 +1,6 @@
 /** Declares native processes on a node (node-host-io.md, "Native processes"): the fields are exact. */
 import { z } from "zod";
-import { base64Field } from "../base64.ts";
+import { base64Bytes, base64Field } from "../base64.ts";
 import { processId } from "../ids.ts";
 import { method, settledBy } from "../method.ts";
 import {
@@ -54,6 +54,9 @@ const echoes = ["nodeId", "processId"] as const;
 /** What the broker and the control plane wait beyond a run's own timeout, in ms. */
 const BROKER_GRACE_MS = 5_000;
 
+/** Ids, state and framing of a receipt. */
+const FRAMING_BYTES = 1_024;
+
 export const nodeProcessGet = method({
   name: "node.process.get",
   summary: "Reads the receipt of a process id, or its proven absence. Never starts anything.",
@@ -61,6 +64,7 @@ export const nodeProcessGet = method({
   effect: "read",
   unknownParams: "refused",
   params: z.object({ nodeId, processId }),
+  answerBytes: () => FRAMING_BYTES + base64Bytes(PROCESS_BOUNDS.outputBytes.max),
   result: receiptOrAbsence,
   echoes,
 });

@@ -55,6 +55,7 @@ function setUp(bounds: Partial<SendBounds> = {}, backlog = new Backlog(Number.MA
   const heard: string[] = [];
   const queue = new SendQueue(outlet, { ...BOUNDS, ...bounds }, backlog, clock, {
     onPressure: (high) => heard.push(high ? "high" : "low"),
+    onAnswersSent: () => {},
     onSlow: () => heard.push("slow"),
   });
   return { outlet, clock, heard, queue, backlog };
@@ -293,7 +294,41 @@ describe("what waits for all readers together", () => {
     );
   });
 
-  it("is bounded: the reader that holds most of it is given up, and all it held is free again", () => {
+  it("is bounded: the reader whose bytes have waited longest is given up before one with more that just came", async () => {
+    const backlog = new Backlog(1_000 * KIB);
+    const slow = setUp({}, backlog);
+    const fast = setUp({}, backlog);
+    for (const { queue } of [slow, fast]) queue.push("x".repeat(64 * KIB), "answer");
+    slow.queue.push("s".repeat(200 * KIB), "answer");
+    await slow.clock.advance(1_000);
+    fast.queue.push("f".repeat(800 * KIB), "answer");
+    assert.notInclude(slow.heard, "slow");
+    fast.queue.push("f", "answer");
+    assert.include(slow.heard, "slow");
+    assert.notInclude(fast.heard, "slow");
+    fast.outlet.takeAll();
+    assert.deepEqual(fast.outlet.texts.length, 3);
+    assert.equal(backlog.bytes, 0);
+  });
+
+  it("counts as waiting only since its first text did, also one that leaves in parts", async () => {
+    const { clock, outlet, queue } = setUp();
+    assert.equal(queue.waitedMs, 0);
+    queue.push("x".repeat(300 * KIB), "answer");
+    await clock.advance(7);
+    queue.push("y".repeat(200 * KIB), "answer");
+    assert.equal(queue.waitedMs, 7);
+    outlet.take();
+    assert.equal(queue.waitedMs, 7);
+    while (queue.answerBytes > 200 * KIB) outlet.take();
+    assert.equal(queue.waitedMs, 0);
+    await clock.advance(2);
+    assert.equal(queue.waitedMs, 2);
+    outlet.takeAll();
+    assert.equal(queue.waitedMs, 0);
+  });
+
+  it("is bounded: of readers that are equally behind the one that holds most is given up, and all it held is free again", () => {
     const backlog = new Backlog(1_000 * KIB);
     const small = setUp({}, backlog);
     const large = setUp({}, backlog);
