@@ -243,6 +243,11 @@ export const EVENT_SPECS = {
 /** The payload of an event as this version knows it. */
 export type PayloadOf<E extends AnyEventName> = z.output<(typeof EVENT_SPECS)[E]["payload"]>;
 
+/** An event with its payload, of any of these names. */
+export type EventOf<E extends AnyEventName> = {
+  readonly [Name in E]: { readonly event: Name; readonly payload: PayloadOf<Name> };
+}[E];
+
 export type EventPayload = Readonly<Record<string, unknown>>;
 
 /** The topics that an event belongs to: its name's, and those of the run and the session it names. */
@@ -267,14 +272,17 @@ export interface StateVersion {
   readonly cron: number;
 }
 
-/** The text of an event's frame, but for the number that differs from one connection to the next. */
+/**
+ * The text of an event's frame, but for the number that differs from one connection to the next. A null
+ * payload is left out; a null version is empty.
+ */
 export function eventText(
   event: AnyEventName,
   payload: EventPayload | null,
-  stateVersion: StateVersion,
+  stateVersion: StateVersion | null,
 ): (seq: number) => string {
   const head = `{"type":"event","event":${JSON.stringify(event)},"seq":`;
   const body = payload === null ? "" : `,"payload":${JSON.stringify(payload)}`;
-  const tail = `${body},"stateVersion":${JSON.stringify(stateVersion)}}`;
+  const tail = `${body},"stateVersion":${JSON.stringify(stateVersion ?? {})}}`;
   return (seq) => `${head}${seq}${tail}`;
 }

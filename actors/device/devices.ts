@@ -6,7 +6,7 @@
  * No method takes a device's session back: the contract names none, and it ends after seven days.
  */
 import type { Clock } from "../../host/clock.ts";
-import type { EventName, EventPayload } from "../../protocol/events.ts";
+import type { EventName, PayloadOf } from "../../protocol/events.ts";
 import type { SupervisorRef } from "../../supervision/actor.ts";
 import type { Documents, DocumentsOptions } from "../../transport/documents.ts";
 import { PAIRING_ATTEMPTS, type RedeemDevice } from "../node/enrolment-methods.ts";
@@ -31,7 +31,7 @@ export interface DevicesOptions {
   readonly parent: SupervisorRef;
   readonly documents: Documents<DeviceRecord>;
   readonly clock: Clock;
-  readonly publish: (event: EventName, payload: EventPayload) => void;
+  readonly publish: <E extends EventName>(event: E, payload: PayloadOf<E>) => void;
   readonly secrets?: Secrets;
 }
 

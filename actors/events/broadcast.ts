@@ -11,8 +11,8 @@ import { LemonError } from "../../protocol/errors.ts";
 import {
   EVENT_SPECS,
   type EventName,
-  type EventPayload,
   eventText,
+  type PayloadOf,
   type PrivateEventName,
   type StateVersion,
   type Topic,
@@ -31,6 +31,8 @@ interface Listener {
   readonly scopes: readonly Scope[];
   readonly subscription: Subscription;
   readonly line: Line;
+  /** As of the last published event that it heard; nothing before the first (control-plane-wire.md 1.6). */
+  stateVersion: StateVersion | null;
 }
 
 export class Broadcast {
@@ -42,7 +44,8 @@ export class Broadcast {
   /** From now on the connection is told what it hears. */
   join({ connectionId, role, scopes }: Caller, line: Line): void {
     const listeners = role === "node" ? this.#deaf : this.#listeners;
-    listeners.set(connectionId, { scopes, subscription: new Subscription(), line });
+    const subscription = new Subscription();
+    listeners.set(connectionId, { scopes, subscription, line, stateVersion: null });
   }
 
   leave(connectionId: ConnectionId): void {
@@ -58,14 +61,17 @@ export class Broadcast {
   }
 
   /** `also`: topics that hear it besides those it belongs to by itself. */
-  publish(event: EventName, payload: EventPayload | null, also: readonly Topic[] = []): void {
+  publish<E extends EventName>(event: E, payload: PayloadOf<E>, also: readonly Topic[] = []): void {
     if (event === "presence" || event === "health") this.#count(event);
     const topics = [...topicsOf(event, payload), ...also];
     const text = eventText(event, payload, this.#stateVersion);
     const rights = EVENT_SPECS[event].scopes;
-    for (const { scopes, subscription, line } of this.#listeners.values()) {
+    for (const listener of this.#listeners.values()) {
+      const { scopes, subscription, line } = listener;
       const may = rights.length === 0 || rights.some((right) => scopes.includes(right));
-      if (may && subscription.hears(topics)) line.event(text(subscription.next()));
+      if (!may || !subscription.hears(topics)) continue;
+      listener.stateVersion = this.#stateVersion;
+      line.event(text(subscription.next()));
     }
   }
 
@@ -73,11 +79,15 @@ export class Broadcast {
    * To one connection alone; false when it is gone. It waits for a reader that is behind, as an answer does:
    * the other side asked for it.
    */
-  tell(connectionId: ConnectionId, event: PrivateEventName, payload: EventPayload): boolean {
+  tell<E extends PrivateEventName>(
+    connectionId: ConnectionId,
+    event: E,
+    payload: PayloadOf<E>,
+  ): boolean {
     const listener = this.#listeners.get(connectionId) ?? this.#deaf.get(connectionId);
     if (listener === undefined) return false;
-    const { subscription, line } = listener;
-    line.answer(eventText(event, payload, this.#stateVersion)(subscription.next()));
+    const { subscription, line, stateVersion } = listener;
+    line.answer(eventText(event, payload, stateVersion)(subscription.next()));
     return true;
   }
 

@@ -1,7 +1,7 @@
 /** Owns the methods about events: what a connection hears, what it tells the others, who they are. */
 import type { Clock } from "../../host/clock.ts";
 import { LemonError } from "../../protocol/errors.ts";
-import { type EventPayload, isTopic, type Topic } from "../../protocol/events.ts";
+import { isTopic, type Topic } from "../../protocol/events.ts";
 import type { MethodHandlers } from "../session/handler.ts";
 import type { Roster } from "../session/roster.ts";
 import { presenceOf } from "./announcer.ts";
@@ -64,8 +64,11 @@ export function eventMethods(options: EventMethodsOptions): MethodHandlers<Event
       if (target === "all" || !isTopic(target)) throw refusal([target]);
       refuseOversized(payload);
       const timestampMs = clock.nowMs();
-      const [event, body] = told(eventType, payload);
-      broadcast.publish(event, { ...body, timestampMs, ...addressOf(target) }, [target]);
+      const { event, payload: body } = told(eventType, payload, {
+        timestampMs,
+        ...addressOf(target),
+      });
+      broadcast.publish(event, body, [target]);
       return { ingested: true, eventType, target, timestampMs, summary: { event, target } };
     },
 
@@ -106,7 +109,7 @@ function summaryOf(subscription: Subscription) {
 }
 
 /** The run or session that a target names, as a member of the payload. */
-function addressOf(target: Topic): EventPayload {
+function addressOf(target: Topic): { runId?: string; sessionKey?: string } {
   const runId = idIn(target, "run:");
   if (runId !== null) return { runId };
   const sessionKey = idIn(target, "session:");

@@ -30,9 +30,9 @@ export function nodeEventMethods(
       const { nodeId } = node;
       events.spend(nodeId);
       sockets.touch(nodeId);
-      const [event, body] = told(eventType, payload);
-      publish({ event, payload: { ...body, timestampMs: clock.nowMs(), nodeId } });
-      return { eventType, broadcast: true, summary: { eventType, event, nodeId } };
+      const event = told(eventType, payload, { timestampMs: clock.nowMs(), nodeId });
+      publish(event);
+      return { eventType, broadcast: true, summary: { eventType, event: event.event, nodeId } };
     },
   };
 }

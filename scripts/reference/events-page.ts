@@ -31,7 +31,7 @@ export function eventsPage(): string {
         ["`payload?`", "as below; absent when there is none"],
         [
           "`stateVersion`",
-          "`{presence, health, cron}`: how often each of them has changed since the control plane started",
+          "`{presence, health, cron}`: how often each of them has changed since the control plane started, as this connection was last told; `{}` in a private event before any other",
         ],
       ],
     ),

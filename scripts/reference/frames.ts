@@ -24,7 +24,10 @@ const version = z.int().nonnegative();
 export const eventSeq = seq;
 export const stateVersion = z
   .object({ presence: version, health: version, cron: version })
-  .describe("How often each of them has changed since the control plane started.");
+  .partial()
+  .describe(
+    "How often each of them has changed since the control plane started, as this connection was last told; empty in a private event before any other.",
+  );
 
 /** What a client says first. Nothing in `params` is an error: what can not be used is not there. */
 export const connectFrame = z.object({

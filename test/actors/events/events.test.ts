@@ -28,6 +28,15 @@ const callerOf = (connectionId: string): Caller => ({
   close() {},
 });
 
+const REQUESTED = {
+  pairingId: "p",
+  code: "123456",
+  nodeType: "server",
+  nodeName: "n",
+  expiresAtMs: 1,
+};
+const RESOLVED = { pairingId: "p", nodeId: "n", approved: true, rejected: false };
+
 const NODE_TOKEN = "session-token-of-a-node";
 const TICK_MS = 15_000;
 /** More than a presence waits with the few connections of a test. */
@@ -171,16 +180,16 @@ describe("events", () => {
     await clock.advance(PRESENCE_MS);
     await heard(all);
     for (let n = 1; n <= 200; n += 1)
-      gateway.broadcast.publish("metrics", { n, runId: `${n % 2}` });
+      gateway.broadcast.publish("metrics", { payload: { n }, timestampMs: n, runId: `${n % 2}` });
     const told = await heard(all);
-    expect(told.map(({ payload }) => Object(payload).n)).to.deep.equal(
+    expect(told.map(({ payload }) => Object(payload).payload.n)).to.deep.equal(
       Array.from({ length: 200 }, (_, n) => n + 1),
     );
     expect(told.map(({ seq }) => Number(seq) - Number(told[0]?.["seq"]))).to.deep.equal(
       Array.from({ length: 200 }, (_, n) => n),
     );
     const odd = await heard(some);
-    expect(odd.map(({ payload }) => Object(payload).n)).to.deep.equal(
+    expect(odd.map(({ payload }) => Object(payload).payload.n)).to.deep.equal(
       Array.from({ length: 100 }, (_, n) => 2 * n + 1),
     );
     expect(odd.map(({ seq }) => seq)).to.deep.equal(Array.from({ length: 100 }, (_, n) => n + 1));
@@ -241,7 +250,7 @@ describe("events", () => {
       });
       const none = await answer(client, "events.unsubscribe");
       expect(Object(none.payload).topics).to.equal(null);
-      gateway.broadcast.publish("node.pair.resolved", {});
+      gateway.broadcast.publish("node.pair.resolved", RESOLVED);
       expect(await heard(client)).to.deep.equal([]);
     });
 
@@ -348,7 +357,7 @@ describe("events", () => {
     it("a node, which hears what is addressed to it alone", async () => {
       const node = await WsClient.connect(gateway.url, { auth: { token: NODE_TOKEN } });
       await clock.advance(2 * TICK_MS);
-      gateway.broadcast.publish("node.pair.requested", { code: "123456" });
+      gateway.broadcast.publish("node.pair.requested", REQUESTED);
       expect(await heard(node)).to.deep.equal([]);
       const { error } = await answer(node, "events.subscribe");
       expect(error?.code).to.equal("FORBIDDEN");
@@ -360,8 +369,8 @@ describe("events", () => {
         operator({ scopes: ["operator.pairing"] }),
       );
       const writer = await WsClient.connect(gateway.url, operator({ scopes: ["write"] }));
-      gateway.broadcast.publish("metrics", { payload: {} });
-      gateway.broadcast.publish("node.pair.requested", { code: "123456" });
+      gateway.broadcast.publish("metrics", { payload: {}, timestampMs: 1 });
+      gateway.broadcast.publish("node.pair.requested", REQUESTED);
       gateway.broadcast.publish("shutdown", { reason: "stopping" });
       expect((await heard(pairing)).map(({ event }) => event)).to.deep.equal([
         "node.pair.requested",
@@ -373,7 +382,7 @@ describe("events", () => {
     it("an operator that asked for no right to read", async () => {
       const writer = await WsClient.connect(gateway.url, operator({ scopes: ["write"] }));
       const watcher = await listener("nodes");
-      gateway.broadcast.publish("node.pair.requested", { code: "123456" });
+      gateway.broadcast.publish("node.pair.requested", REQUESTED);
       await answer(writer, "events.ingest", { eventType: "custom", target: "nodes" });
       expect(writer.unread).to.deep.equal([]);
       expect(await heard(watcher)).to.have.length(2);
@@ -384,7 +393,7 @@ describe("events", () => {
     it("a connection that has not said hello", async () => {
       const stranger = await WsClient.open(gateway.url);
       await clock.advance(9_000);
-      gateway.broadcast.publish("custom", { a: 1 });
+      gateway.broadcast.publish("custom", { type: "custom", payload: {}, timestampMs: 1 });
       stranger.request("health", {}, "h");
       expect((await stranger.next()).error?.code).to.equal("HANDSHAKE_REQUIRED");
       expect(stranger.unread).to.deep.equal([]);
