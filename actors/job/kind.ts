@@ -56,7 +56,7 @@ export interface JobTools {
   readonly signal: AbortSignal;
   /** How much is done, 0 to 1. One that is lower than before, or no number, is passed over. */
   readonly progress: (fraction: number) => void;
-  /** Appends to the job's log. Line breaks in it make several lines. Never a credential. */
+  /** Appends a line to the job's log, whatever characters are in it. Never a credential. */
   readonly log: (stream: LogStream, line: string) => void;
   /**
    * Runs a program to its end, all that it started included; its output goes into the log, line by line.
@@ -77,6 +77,6 @@ export interface JobCommand {
 }
 
 export interface JobExit {
-  /** As a shell has it: 128 + N for a death by signal N; null when it was killed and its end not seen. */
-  readonly exitCode: number | null;
+  /** As a shell has it: 128 + N for a death by signal N. */
+  readonly exitCode: number;
 }

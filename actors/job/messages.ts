@@ -1,60 +1,18 @@
 /**
  * Owns the words between whoever starts jobs and the jobs (host-agent contract, "Pattern B" and "Pattern
  * C"; rulings, "Host-agent"). Errors of the calls are `HostAgentError`s.
+ *
+ * A job that is `stalled` and has no `finished_at` is being stopped, and may still turn out `completed`.
  */
 
-/**
- * `queued`, `running` and `cancelling` go on; so does `stalled` while there is no `finished_at`: such a job is
- * being stopped and may still turn out `completed`. The others are ends. `outcome_unknown`: the agent
- * restarted while it ran.
- */
-export const JOB_STATUSES = [
-  "queued",
-  "running",
-  "cancelling",
-  "completed",
-  "failed",
-  "cancelled",
-  "stalled",
-  "outcome_unknown",
-] as const;
-export type JobStatus = (typeof JOB_STATUSES)[number];
+import type { JobView, LogFrame } from "../../protocol/host-agent/job.ts";
 
 /** Plain JSON, an object. */
-export type JobResult = Readonly<Record<string, unknown>>;
+export type JobResult = NonNullable<JobView["result"]>;
 
-export interface JobError {
-  readonly code: string;
-  readonly message: string;
-}
-
-/** A job as it reads on the wire. Times are RFC 3339, UTC. */
-export interface JobView {
-  readonly job_id: string;
-  readonly kind: string;
-  readonly status: JobStatus;
-  /** From 1: how many that are waiting are to start before it, and itself. Only while `queued`. */
-  readonly queue_position?: number;
-  /** 0 to 1. From the start of the work on, in this life of the agent. */
-  readonly progress?: number;
-  readonly started_at?: string;
-  readonly finished_at?: string;
-  /** What a `completed` job came to. */
-  readonly result?: JobResult;
-  /** Why an ended job is not `completed`. */
-  readonly error?: JobError;
-}
-
-export type LogStream = "stdout" | "stderr";
-
-/** One line of a log, as it reads on the wire. */
-export interface LogLine {
-  /** RFC 3339, UTC, milliseconds. */
-  readonly ts: string;
-  readonly stream: LogStream;
-  /** Without its line break; whole characters. */
-  readonly line: string;
-}
+/** One line of a log; `line` without its line break, in whole characters. */
+export type LogLine = Exclude<LogFrame, { lost: true }>;
+export type LogStream = LogLine["stream"];
 
 /** What stands for lines that can not be had any more. */
 export const LOST = { lost: true } as const;
@@ -84,8 +42,8 @@ export interface Jobs {
    * Starts a job of `kind`, or has it wait; resolves when that is on disk. `body` is what the route's schema
    * made of the request. The same `idempotencyKey` (1 to 128 of the id alphabet) with the same kind and body
    * is the same job, also after a restart of the agent.
-   * Errors: `job-running`, `idempotency-conflict`, what the kind's `read` throws, and, when nothing was or
-   * may have been started, `unavailable` and `outcome-unknown`.
+   * Errors: `job-running`, `idempotency-conflict`, what the kind's `read` throws, `too-many-jobs`,
+   * `shutting-down`; `unavailable` when nothing was started, `timeout` when it may be.
    */
   start(kind: string, body: unknown, idempotencyKey: string | null): Promise<JobView>;
   /** Error: `unknown-job`. */
