@@ -36,6 +36,21 @@ export interface SystemMethodsOptions {
   readonly residentBytes?: () => number;
 }
 
+/** Neither `system.restart` nor `system.stop` is served; a service manager does both. */
+const LIFECYCLE = {
+  restart: false,
+  stop: false,
+  reason: "This build is restarted and stopped by whoever started it, not over /ws",
+} as const;
+
+/** An answer of counts and versions. */
+const CLEANUP = {
+  includesCredentials: false,
+  includesSecretValues: false,
+  includesPaths: false,
+  includesContent: false,
+} as const;
+
 /** Reading the memory opens a file of /proc, so it is read at most this often. */
 const MEMORY_SAMPLE_MS = 1_000;
 
@@ -85,6 +100,8 @@ export function systemMethods(
         runs: { active: null, queued: null, completed_today: null, failed_today: null },
         channels: { configured: [], connected: [], details: [] },
         skills: { installed: 0, enabled: 0 },
+        providers: [],
+        lifecycle: { ...LIFECYCLE },
         subsystems: {
           presence: { status: "available" },
           router: {
@@ -119,6 +136,9 @@ export function systemMethods(
           channelErrorCount: 0,
           installedSkillCount: 0,
           enabledSkillCount: 0,
+          providerCount: null,
+          providersMissingCredentials: null,
+          cleanup: { ...CLEANUP },
         },
       };
     },

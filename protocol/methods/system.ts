@@ -28,6 +28,19 @@ export const health = method({
 const availability = z.object({ status: z.enum(["available", "unavailable"]) });
 const runCount = count.nullable().describe("Null is unknown, never zero.");
 
+const provider = z.object({
+  id: z.string(),
+  configured: z.boolean(),
+  credential: z.enum(["present", "missing", "not_required"]),
+  default: z.boolean(),
+  lastError: z.object({ message: z.string(), atMs: timeMs }).nullable(),
+  circuit: z.object({
+    state: z.enum(["closed", "open", "half_open", "not_started", "unknown"]),
+    failureCount: count.nullable(),
+    timeUntilRecoveryMs: count.nullable(),
+  }),
+});
+
 export const status = method({
   name: "status",
   summary: "Counts of connections and runs; null is unknown, never zero.",
@@ -60,11 +73,23 @@ export const status = method({
       details: z.array(z.unknown()),
     }),
     skills: z.object({ installed: count, enabled: count }),
+    providers: z
+      .array(provider)
+      .describe("Of models; empty also when `subsystems` says that they are unavailable."),
+    lifecycle: z
+      .object({
+        restart: z.boolean().describe("Whether `system.restart` would be accepted."),
+        stop: z.boolean().describe("Whether `system.stop` would be."),
+        reason: z.string().nullable().describe("Why one of them would not be."),
+      })
+      .describe("What can be done to the control plane's process from here."),
     subsystems: z.record(
       z.string(),
       z.union([availability, availability.extend({ fields: z.record(z.string(), z.string()) })]),
     ),
-    summary,
+    summary: summary.extend({
+      cleanup: z.record(z.string(), z.boolean()).describe("What kinds of data the answer holds."),
+    }),
   }),
 });
 

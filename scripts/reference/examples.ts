@@ -437,8 +437,14 @@ const EXAMPLES: Examples = {
       runs: { active: null, queued: null, completed_today: null, failed_today: null },
       channels: { configured: [], connected: [], details: [] },
       skills: { installed: 0, enabled: 0 },
-      subsystems: { runs: { status: "unavailable" } },
-      summary: { action: "status" },
+      providers: [],
+      lifecycle: {
+        restart: false,
+        stop: false,
+        reason: "This build is restarted and stopped by whoever started it, not over /ws",
+      },
+      subsystems: { providers: { status: "unavailable" } },
+      summary: { action: "status", cleanup: { includesSecretValues: false } },
     },
   },
   "supervision.tree": {

@@ -66,8 +66,10 @@ const STATUS: ResultOf<"status"> = {
   runs: { active: 0, queued: null, completed_today: 5, failed_today: null },
   channels: { configured: [], connected: [], details: [] },
   skills: { installed: 0, enabled: 0 },
+  providers: [],
+  lifecycle: { restart: false, stop: false, reason: "not served" },
   subsystems: { receipts: { status: "available" } },
-  summary: { action: "status" },
+  summary: { action: "status", cleanup: {} },
 };
 
 describe("the overviews", () => {

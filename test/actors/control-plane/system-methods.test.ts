@@ -1,3 +1,4 @@
+import { availableParallelism } from "node:os";
 import { assert } from "chai";
 import { type ProcessTree, systemMethods } from "../../../actors/control-plane/system-methods.ts";
 import type { Caller } from "../../../actors/session/handler.ts";
@@ -109,7 +110,8 @@ describe("status", () => {
 
   it("knows nothing it can not know: runs are null, what does not exist is unavailable", async () => {
     const { methods } = setUp();
-    const { runs, subsystems, channels, skills } = await methods.status({}, caller);
+    const answer = await methods.status({}, caller);
+    const { runs, subsystems, channels, skills, providers, summary } = answer;
     assert.deepEqual(runs, {
       active: null,
       queued: null,
@@ -133,6 +135,50 @@ describe("status", () => {
     });
     assert.deepEqual(channels, { configured: [], connected: [], details: [] });
     assert.deepEqual(skills, { installed: 0, enabled: 0 });
+    assert.deepEqual(providers, []);
+    assert.isNull(summary["providerCount"]);
+    assert.isNull(summary["providersMissingCredentials"]);
+  });
+
+  it("has a number for each of its counts in the summary, and says that it holds no secret", async () => {
+    const { methods } = setUp();
+    const { connections, summary } = await methods.status({}, caller);
+    assert.deepEqual(summary, {
+      action: "status",
+      version: "2026.12.0",
+      uptimeMs: 0,
+      memoryMb: 100.01,
+      schedulerCount: availableParallelism(),
+      connectionCount: connections.active,
+      operatorCount: connections.operators,
+      nodeCount: connections.nodes,
+      deviceCount: connections.devices,
+      activeRunCount: null,
+      queuedRunCount: null,
+      completedTodayCount: null,
+      failedTodayCount: null,
+      configuredChannelCount: 0,
+      connectedChannelCount: 0,
+      channelErrorCount: 0,
+      installedSkillCount: 0,
+      enabledSkillCount: 0,
+      providerCount: null,
+      providersMissingCredentials: null,
+      cleanup: {
+        includesCredentials: false,
+        includesSecretValues: false,
+        includesPaths: false,
+        includesContent: false,
+      },
+    });
+  });
+
+  it("offers to restart or stop exactly what is served, and says why not", async () => {
+    const { methods } = setUp();
+    const { lifecycle } = await methods.status({}, caller);
+    assert.equal(lifecycle.restart, METHODS.has("system.restart"));
+    assert.equal(lifecycle.stop, METHODS.has("system.stop"));
+    assert.match(lifecycle.reason ?? "", /whoever started it/);
   });
 
   it("counts what is really connected", async () => {
