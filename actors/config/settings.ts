@@ -40,7 +40,8 @@ export interface SettingsOptions {
 
 /** The only key of the bucket. */
 const KEY = "settings";
-const RESERVED: readonly string[] = [...FIXED_SETTINGS, "summary"];
+/** The answer to `config.get` has members of its own beside the settings. */
+const RESERVED: readonly string[] = [...FIXED_SETTINGS, "key", "value", "summary"];
 
 export function settingsSpec(options: SettingsOptions): ActorSpec<SettingsProtocol> {
   const { documents, setLogLevel, logLevelIsChosen } = options;

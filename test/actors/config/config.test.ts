@@ -109,9 +109,20 @@ describe("the settings of a control plane", () => {
     const canary = "c4n4ry";
     const set = await client.call("config.set", { key: "apiKey", value: canary });
     await client.call("config.set", { key: "nested", value: { password: canary, a: 1 } });
+    const text = await client.call("config.set", { key: "note", value: `Bearer ${canary}` });
+    const patched = await client.call("config.patch", { patch: { botToken: canary } });
     const all = await client.call("config.get");
     const one = await client.call("config.get", { key: "apiKey" });
-    expect(JSON.stringify([set, all, one])).not.to.contain(canary);
+    expect(JSON.stringify([set, text, patched, all, one])).not.to.contain(canary);
+    expect(Object(set.payload)).to.deep.include({
+      value: { redacted: true, kind: "secret" },
+      summary: { key: "apiKey", sensitive: true },
+    });
+    expect(Object(all.payload)).to.deep.include({
+      note: "Bearer [REDACTED]",
+      botToken: { redacted: true, kind: "secret" },
+      summary: { keyCount: 7, sensitiveCount: 2 },
+    });
     expect(Object(all.payload).nested).to.deep.equal({
       password: { redacted: true, kind: "secret" },
       a: 1,
@@ -147,6 +158,8 @@ describe("the settings of a control plane", () => {
     for (const [params, message] of [
       [{ key: "maxPayload", value: 1 }, "Invalid params: maxPayload: can not be changed"],
       [{ key: "summary", value: 1 }, "Invalid params: summary: can not be changed"],
+      [{ key: "key", value: 1 }, "Invalid params: key: can not be changed"],
+      [{ key: "value", value: 1 }, "Invalid params: value: can not be changed"],
       [{ key: "a" }, "Missing required fields: value"],
       [{ key: "a", value: null }, "Missing required fields: value"],
       [{ value: 1 }, "Missing required fields: key"],
@@ -159,7 +172,31 @@ describe("the settings of a control plane", () => {
       const refused = await client.call("config.set", params);
       expect(messageOf(refused)).to.deep.equal(["INVALID_REQUEST", message]);
     }
+    for (const [patch, message] of [
+      [undefined, "Missing required fields: patch"],
+      [[], "Type errors: patch: expected map, got list"],
+      [{ a: 1, tickIntervalMs: 1 }, "Invalid params: tickIntervalMs: can not be changed"],
+      [{ a: 1, b: null }, "Invalid params: b: must not be null"],
+      [{ a: 1, "b c": 1 }, "Invalid params: patch.b c: has a key that is not allowed"],
+    ] as const) {
+      const refused = await client.call("config.patch", { patch });
+      expect(messageOf(refused)).to.deep.equal(["INVALID_REQUEST", message]);
+    }
     expect(documents.writes).to.equal(0);
+  });
+
+  it("have names that can be asked for alone; null asks for all", async () => {
+    await start();
+    expect(messageOf(await client.call("config.get", { key: "a b" }))).to.deep.equal([
+      "INVALID_REQUEST",
+      "Invalid params: key: must be 1 to 128 of letters, digits, _, . and -, beginning with a letter",
+    ]);
+    const all = await client.call("config.get", { key: null });
+    expect(all.payload).to.have.property("maxPayload");
+    for (const key of ["constructor", "toString", "hasOwnProperty"]) {
+      const { payload } = await client.call("config.get", { key });
+      expect(payload).to.deep.include({ key, value: null });
+    }
   });
 
   it("are at most 256, and 64 KiB together", async () => {
@@ -204,12 +241,18 @@ describe("the settings of a control plane", () => {
 
   it("are described by a schema", async () => {
     await start();
-    const { schema } = Object((await client.call("config.schema")).payload);
-    expect(Object.keys(schema.properties)).to.deep.equal([
-      "logLevel",
-      "maxPayload",
-      "tickIntervalMs",
-    ]);
+    const { schema, summary } = Object((await client.call("config.schema")).payload);
+    expect(schema.type).to.equal("object");
+    expect(summary).to.deep.equal({ propertyCount: 3 });
+    // Every setting that is there without anybody having stored it, and none that does nothing.
+    const { summary: _, ...all } = Object((await client.call("config.get")).payload);
+    expect(Object.keys(schema.properties)).to.deep.equal(Object.keys(all));
+    for (const [name, { readOnly = false }] of Object.entries<{ readOnly?: boolean }>(
+      schema.properties,
+    )) {
+      const { ok } = await client.call("config.set", { key: name, value: all[name] });
+      expect(ok, name).to.equal(!readOnly);
+    }
   });
 
   it("are an administrator's to change, and a reader's to see", async () => {
