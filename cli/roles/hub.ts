@@ -78,7 +78,7 @@ export async function openHubParts(
     clock,
     log,
     onEvent: events.onLinkEvent,
-    isRenewing: (node) => caller.isRenewing(node),
+    renewal: (node) => caller.renewal(node),
   });
   stack.defer(() => link.stop());
   const owned = stack.move();

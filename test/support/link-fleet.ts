@@ -74,7 +74,7 @@ export async function startController(clock: Clock = systemClock): Promise<TestC
     recordsFolder: places.recordsFolder,
     clock,
     log: log.log,
-    isRenewing: (node) => caller.isRenewing(node),
+    renewal: (node) => caller.renewal(node),
     onEvent(event) {
       events.push(event);
       const isLost =
@@ -132,7 +132,7 @@ export function hubLinkAt(controller: TestController, offsetMs: number): Promise
     clock: { ...systemClock, nowMs: () => Date.now() + offsetMs },
     log: log.log,
     onEvent: () => undefined,
-    isRenewing: () => false,
+    renewal: () => null,
   });
 }
 

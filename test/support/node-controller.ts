@@ -96,7 +96,7 @@ export async function openNodeController(options: NodeControllerOptions): Promis
     recordsFolder: places(folder).recordsFolder,
     clock,
     log: log.log,
-    isRenewing: (node) => caller.isRenewing(node),
+    renewal: (node) => caller.renewal(node),
     onEvent: (event: LinkEvent) => nodes?.linkEvent(event),
   });
   const documents = await openDocuments({ connection, ...NODE_DOCUMENTS });

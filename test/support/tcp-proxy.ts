@@ -17,6 +17,8 @@ export interface TcpProxy extends AsyncDisposable {
    * sends it: as a network does that loses a connection and not its packets.
    */
   cut(): void;
+  /** Cuts every connection in both directions once so many more bytes have passed; resolves then. */
+  cutAfter(bytes: number): Promise<void>;
   /** While refusing, new connections are cut at once. */
   refuse(refusing: boolean): void;
   /** Resolves when the client has said something more, on any connection. */
@@ -35,6 +37,20 @@ export async function tcpProxy(targetPort: number): Promise<TcpProxy> {
   const pairs = new Set<Pair>();
   const listeners: (() => void)[] = [];
   let refusing = false;
+  /** The next cut, and how much may pass until then. */
+  let due: { leftBytes: number; readonly cut: () => void } | null = null;
+  const passed = (bytes: number): void => {
+    if (due === null) return;
+    due.leftBytes -= bytes;
+    if (due.leftBytes > 0) return;
+    const { cut } = due;
+    due = null;
+    for (const { client, server } of pairs) {
+      client.destroy();
+      server.destroy();
+    }
+    cut();
+  };
 
   const listener = createServer((client) => {
     if (refusing) {
@@ -47,10 +63,12 @@ export async function tcpProxy(targetPort: number): Promise<TcpProxy> {
     client.on("data", (bytes: Buffer) => {
       if (pair.holding) pair.held.push(bytes);
       else server.write(bytes);
+      passed(bytes.length);
       for (const heard of listeners.splice(0)) heard();
     });
     server.on("data", (bytes: Buffer) => {
       if (!pair.swallowing && !client.destroyed) client.write(bytes);
+      passed(bytes.length);
     });
     client.on("error", () => {});
     server.on("error", () => {});
@@ -84,6 +102,10 @@ export async function tcpProxy(targetPort: number): Promise<TcpProxy> {
     cut() {
       for (const pair of pairs) pair.client.destroy();
     },
+    cutAfter: (leftBytes) =>
+      new Promise((cut) => {
+        due = { leftBytes, cut };
+      }),
     refuse(now) {
       refusing = now;
     },

@@ -36,8 +36,8 @@ export interface HubLinkOptions {
   readonly log: Logger;
   /** Called for each event, in order; must not throw. A `shared` key is revoked by then. */
   readonly onEvent: (event: LinkEvent) => void;
-  /** Whether a node is renewing its link just now (`RpcCaller.isRenewing`). */
-  readonly isRenewing: (node: NodeKey) => boolean;
+  /** The renewal of its link that a node makes just now (`RpcCaller.renewal`). */
+  readonly renewal: (node: NodeKey) => number | null;
 }
 
 export interface HubLink {
@@ -109,7 +109,7 @@ class Hub implements HubLink {
       clock: options.clock,
       isNode: (account): account is NodeKey => accounts.isNode(account),
       isLeaf: (account) => accounts.isLeaf(account),
-      isRenewing: options.isRenewing,
+      renewal: options.renewal,
       emit: (event) => this.#emit(event),
       refresh: () => this.#inTurn(() => this.#reconcile()),
     });

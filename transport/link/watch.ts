@@ -8,7 +8,8 @@
  *    older, or links that displace each other there again and again, mean that somebody else holds them
  *    too. On another server of a cluster the older one may be a line that broke unnoticed, for as long as
  *    it takes such a server to notice.
- * 3. A link that renews its credentials is not told as lost while it is away for the moment that takes.
+ * 3. A link that renews its credentials is not told as lost while it is away for the moment that takes. One
+ *    that came with that very renewal is: what it carried is gone.
  */
 import type { CancelTimer, Clock } from "../../host/clock.ts";
 import type { NodeKey } from "../../protocol/ids.ts";
@@ -62,8 +63,8 @@ export interface LinkWatchOptions {
   readonly isNode: (account: string) => account is NodeKey;
   /** Whether its links are leafs, whose credentials lie on a disk elsewhere. */
   readonly isLeaf: (account: NodeKey) => boolean;
-  /** Whether this node said that it is about to renew its link. */
-  readonly isRenewing: (account: NodeKey) => boolean;
+  /** Names the renewal of its link that this node said it is about to make, or has made a moment ago. */
+  readonly renewal: (account: NodeKey) => number | null;
   readonly emit: (event: LinkEvent) => void;
   /**
    * Has `reconcile` run before two links side by side are suspected: a server of a cluster that died has
@@ -72,9 +73,14 @@ export interface LinkWatchOptions {
   readonly refresh?: () => Promise<void>;
 }
 
+interface Seen extends LinkConnection {
+  /** With which it came. */
+  readonly renewal: number | null;
+}
+
 export class LinkWatch {
   readonly #options: LinkWatchOptions;
-  readonly #live = new Map<string, LinkConnection>();
+  readonly #live = new Map<string, Seen>();
   /** Losses not told yet, by connection. */
   readonly #withheld = new Map<string, { connection: LinkConnection; cancel: CancelTimer }>();
   readonly #takeovers = new Map<string, number[]>();
@@ -96,13 +102,14 @@ export class LinkWatch {
   connected(seen: SystemConnection): void {
     const { account, userKey, id } = seen;
     if (!this.#options.isNode(account) || this.#live.has(id)) return;
-    const connection: LinkConnection = { ...seen, account };
+    const connection: Seen = { ...seen, account, renewal: this.#options.renewal(account) };
     const others = this.#options.isLeaf(account) ? this.#of(userKey) : [];
     this.#live.set(id, connection);
     this.#settleWithheld(userKey);
     // A renewal's old link has carried all it was given before the new one comes.
-    const displaces =
-      others.some(({ name }) => name === connection.name) && !this.#options.isRenewing(account);
+    const displaces = others.some(
+      (other) => other.name === connection.name && !this.#isRenewedAway(other),
+    );
     this.#options.emit({ type: "connected", connection, displaces });
     if (others.length === 0) return;
     const stranger = others.some(({ name }) => name !== connection.name);
@@ -121,7 +128,7 @@ export class LinkWatch {
     this.#sideBySide.get(seen.id)?.();
     this.#sideBySide.delete(seen.id);
     const alone = this.#of(connection.userKey).length === 0;
-    if (!alone || CUT_BY_THE_HUB.test(reason) || !this.#options.isRenewing(connection.account)) {
+    if (!alone || CUT_BY_THE_HUB.test(reason) || !this.#isRenewedAway(connection)) {
       this.#tellLoss(connection, reason);
       return;
     }
@@ -156,6 +163,12 @@ export class LinkWatch {
     this.#withheld.clear();
     for (const cancel of this.#sideBySide.values()) cancel();
     this.#sideBySide.clear();
+  }
+
+  /** Whether a renewal that is not its own explains its end. */
+  #isRenewedAway({ account, renewal }: Seen): boolean {
+    const now = this.#options.renewal(account);
+    return now !== null && now !== renewal;
   }
 
   #tellLoss(connection: LinkConnection, reason: string): void {
@@ -230,7 +243,7 @@ export class LinkWatch {
     }
   }
 
-  #of(userKey: string): LinkConnection[] {
+  #of(userKey: string): Seen[] {
     return [...this.#live.values()].filter((connection) => connection.userKey === userKey);
   }
 }

@@ -67,8 +67,11 @@ export interface RpcCaller {
   /** Sends the node nothing until `resume`, at most for 3 s: it renews its link. */
   hold(node: NodeKey): void;
   resume(node: NodeKey): void;
-  /** Whether it renews its link, or did a moment ago: the end of the old one is no loss then. */
-  isRenewing(node: NodeKey): boolean;
+  /**
+   * Names the renewal of its link that is under way, or was a moment ago: the end of the link from before it is
+   * no loss then. Null when there is none.
+   */
+  renewal(node: NodeKey): number | null;
   snapshot(): {
     readonly inFlight: number;
     readonly waiting: number;
@@ -136,6 +139,11 @@ class Flight implements Passage {
   }
 }
 
+interface Renewal {
+  readonly serial: number;
+  readonly cancel: CancelTimer;
+}
+
 class Caller implements RpcCaller {
   readonly #connection: NatsConnection;
   readonly #clock: Clock;
@@ -146,8 +154,9 @@ class Caller implements RpcCaller {
   readonly #flightsTo = new Map<NodeKey, Set<Flight>>();
   /** What the flow still counts, oldest first. */
   readonly #onLink = new Set<Flight>();
-  readonly #holds = new Map<NodeKey, CancelTimer>();
-  readonly #renewed = new Map<NodeKey, CancelTimer>();
+  readonly #holds = new Map<NodeKey, Renewal>();
+  readonly #renewed = new Map<NodeKey, Renewal>();
+  #renewals = 0;
   #cancelSweep: CancelTimer | null = null;
   #connected = true;
   #stopped = false;
@@ -194,32 +203,33 @@ class Caller implements RpcCaller {
     for (const flight of flights) if (!flight.sent) this.#settle(flight, notSent("node_offline"));
     for (const flight of flights) this.#settle(flight, uncertain(why, flight.mutation));
     // Whoever asked for a pause, or had its renewal, was on that link; what comes next is on another.
-    this.#renewed.get(node)?.();
+    this.#renewed.get(node)?.cancel();
     this.#renewed.delete(node);
-    this.#holds.get(node)?.();
+    this.#holds.get(node)?.cancel();
     if (this.#holds.delete(node)) this.#flow.release(node);
   }
 
   hold(node: NodeKey): void {
     if (this.#holds.has(node) || this.#stopped) return;
-    this.#holds.set(
-      node,
-      this.#clock.after(HOLD_MS, () => this.resume(node)),
-    );
+    this.#renewals += 1;
+    const cancel = this.#clock.after(HOLD_MS, () => this.resume(node));
+    this.#holds.set(node, { serial: this.#renewals, cancel });
     this.#flow.hold(node);
   }
 
   resume(node: NodeKey): void {
-    this.#holds.get(node)?.();
-    if (!this.#holds.delete(node)) return;
-    this.#renewed.get(node)?.();
-    const forget = this.#clock.after(RENEWED_MS, () => this.#renewed.delete(node));
-    this.#renewed.set(node, forget);
+    const held = this.#holds.get(node);
+    if (held === undefined) return;
+    held.cancel();
+    this.#holds.delete(node);
+    this.#renewed.get(node)?.cancel();
+    const cancel = this.#clock.after(RENEWED_MS, () => this.#renewed.delete(node));
+    this.#renewed.set(node, { serial: held.serial, cancel });
     this.#flow.release(node);
   }
 
-  isRenewing(node: NodeKey): boolean {
-    return this.#holds.has(node) || this.#renewed.has(node);
+  renewal(node: NodeKey): number | null {
+    return (this.#holds.get(node) ?? this.#renewed.get(node))?.serial ?? null;
   }
 
   snapshot(): { inFlight: number; waiting: number; bytesOnLinks: number } {
@@ -235,7 +245,7 @@ class Caller implements RpcCaller {
     this.#stopped = true;
     this.#settleAll();
     for (const node of [...this.#holds.keys()]) this.resume(node);
-    for (const cancel of this.#renewed.values()) cancel();
+    for (const { cancel } of this.#renewed.values()) cancel();
     this.#renewed.clear();
     this.#cancelSweep?.();
     if (!this.#connection.isClosed()) this.#replies.unsubscribe();

@@ -171,7 +171,7 @@ describe("a machine that speaks the leaf protocol by hand", () => {
       callSubject(own),
       `node.${own}.i.1`,
     ]);
-    expect(controller.caller.isRenewing(own)).to.equal(true);
+    expect(controller.caller.renewal(own)).to.be.a("number");
   });
 
   it("acknowledges nobody's work with a forged $JS.ACK", async () => {
@@ -254,7 +254,7 @@ describe("a machine that speaks the leaf protocol by hand", () => {
     ]);
     tap.unsubscribe();
     expect(heard).to.deep.equal([`ctl.${own}.notice`]);
-    expect(controller.caller.isRenewing(victim.key)).to.equal(false);
+    expect(controller.caller.renewal(victim.key)).to.equal(null);
   });
 
   it("answers no call to another node, even when it knows the call's id", async () => {
@@ -348,7 +348,7 @@ describe("a machine that speaks the leaf protocol by hand", () => {
       raw.publish(`ctl.${victim.key}.pause`, NIL);
       await handled(raw);
       expect(raw.messages, JSON.stringify(claims)).to.deep.equal([]);
-      expect(controller.caller.isRenewing(victim.key)).to.equal(false);
+      expect(controller.caller.renewal(victim.key)).to.equal(null);
       raw.close();
       await raw.closed;
     }
@@ -378,7 +378,7 @@ describe("a machine that speaks the leaf protocol by hand", () => {
       await handled(raw);
       await callVictim();
       expect(raw.messages, text).to.deep.equal([]);
-      expect(controller.caller.isRenewing(victim.key), text).to.equal(false);
+      expect(controller.caller.renewal(victim.key), text).to.equal(null);
       raw.close();
       await raw.closed;
     }

@@ -257,7 +257,7 @@ describe("the link to nodes on somebody else's NATS", () => {
       clock: systemClock,
       log: logLines().log,
       onEvent: () => undefined,
-      isRenewing: () => false,
+      renewal: () => null,
     });
     links.push(link);
     return link;
@@ -364,7 +364,7 @@ describe("the link to nodes through a cluster", () => {
         events.push(event);
         for (const hear of [...heard]) hear();
       },
-      isRenewing: (node) => caller.isRenewing(node),
+      renewal: (node) => caller.renewal(node),
     });
     stops.push(
       () => requests.stop(),

@@ -418,7 +418,7 @@ describe("a hub that was away", () => {
       clock: systemClock,
       log: logLines().log,
       onEvent: (event) => events.push(event),
-      isRenewing: () => false,
+      renewal: () => null,
     });
     expect(again.nodes()).to.deep.equal([node]);
     const refused = await openRawLeaf({
@@ -447,7 +447,7 @@ describe("a hub that was away", () => {
       clock: systemClock,
       log: logLines().log,
       onEvent: (event) => events.push(event),
-      isRenewing: () => false,
+      renewal: () => null,
     });
     expect(events).to.deep.equal(
       controller.events.filter(({ type }) => type === "connected").slice(0, 1),

@@ -11,18 +11,18 @@ const LOCAL = "A0" as NodeKey;
 describe("the watch over links", () => {
   let clock: FakeClock;
   let events: string[];
-  let renewing: boolean;
+  let renewal: number | null;
   let watch: LinkWatch;
 
   beforeEach(() => {
     clock = new FakeClock();
     events = [];
-    renewing = false;
+    renewal = null;
     watch = new LinkWatch({
       clock,
       isNode: (account): account is NodeKey => account.startsWith("A"),
       isLeaf: (account) => account !== LOCAL,
-      isRenewing: () => renewing,
+      renewal: () => renewal,
       emit: (event) => events.push(text(event)),
     });
   });
@@ -108,7 +108,7 @@ describe("the watch over links", () => {
     beforeEach(() => {
       watch.connected(link("1"));
       events.length = 0;
-      renewing = true;
+      renewal = 1;
     });
 
     it("does not tell the loss when the link is back within 3 s", async () => {
@@ -137,6 +137,34 @@ describe("the watch over links", () => {
       watch.connected(link("2", { userKey: "U2", name: "n-2" }));
       await clock.advance(3_000);
       expect(events).to.deep.equal(["connected 2", "disconnected 1 0 Client Closed"]);
+    });
+  });
+
+  describe("over a link that came with a renewal", () => {
+    beforeEach(() => {
+      watch.connected(link("1"));
+      renewal = 1;
+      watch.disconnected(link("1"), "Client Closed");
+      watch.connected(link("2"));
+      events.length = 0;
+    });
+
+    it("tells its loss at once: what it carried is gone, though the renewal was a moment ago", () => {
+      watch.disconnected(link("2"), "Client Closed");
+      expect(events).to.deep.equal(["disconnected 2 0 Client Closed"]);
+    });
+
+    it("tells that another takes its place", () => {
+      watch.connected(link("3"));
+      expect(events).to.deep.equal(["connected 3 in another's place"]);
+    });
+
+    it("takes its end in the next renewal for no loss", async () => {
+      renewal = 2;
+      watch.disconnected(link("2"), "Client Closed");
+      watch.connected(link("3"));
+      await clock.advance(3_000);
+      expect(events).to.deep.equal(["connected 3"]);
     });
   });
 
@@ -177,7 +205,7 @@ describe("the watch over links", () => {
       watch.connected(link("1"));
       watch.connected(link("S2:1"));
       expect(events.at(-1)).to.equal("connected S2:1 in another's place");
-      renewing = true;
+      renewal = 1;
       watch.connected(link("2"));
       expect(events.at(-1)).to.equal("connected 2");
     });
@@ -239,7 +267,7 @@ describe("the watch over links", () => {
           clock,
           isNode: (account): account is NodeKey => account.startsWith("A"),
           isLeaf: () => true,
-          isRenewing: () => false,
+          renewal: () => null,
           emit: (event) => events.push(text(event)),
           refresh() {
             asked += 1;

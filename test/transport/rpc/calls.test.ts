@@ -507,21 +507,21 @@ describe("a call to a node", () => {
 
     it("is known to be in renewal until a second after it: the old link's end may be told late", async () => {
       const node = newNode();
-      expect(caller.isRenewing(node)).to.equal(false);
+      expect(caller.renewal(node)).to.equal(null);
       caller.hold(node);
-      expect(caller.isRenewing(node)).to.equal(true);
+      expect(caller.renewal(node)).to.be.a("number");
       caller.resume(node);
       await clock.advance(999);
-      expect(caller.isRenewing(node)).to.equal(true);
+      expect(caller.renewal(node)).to.be.a("number");
       await clock.advance(1);
-      expect(caller.isRenewing(node)).to.equal(false);
+      expect(caller.renewal(node)).to.equal(null);
     });
 
     it("waits no longer once that link is gone: what follows is another one", async () => {
       const node = await serve({ ok: () => "ok" });
       caller.hold(node);
       caller.settleNode(node, "link_lost");
-      expect(caller.isRenewing(node)).to.equal(false);
+      expect(caller.renewal(node)).to.equal(null);
       expect(await call(node, "ok")).to.equal("ok");
     });
 
