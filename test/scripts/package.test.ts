@@ -137,10 +137,12 @@ describe("the package that npm pack makes, installed globally", () => {
     writeFileSync(join(user, "package.json"), JSON.stringify({ type: "module" }));
     const program = (type: string): string =>
       `import { type Client, connect } from "lemon";
+      import { Reconciler } from "lemon/reconciler";
       export async function read(client: Client, nodeId: string): Promise<${type}> {
         return (await client.call("node.process.get", { nodeId, processId: "p:1" })).exitCode;
       }
-      console.log(typeof connect);`;
+      export const zoned = (brain: Reconciler) => brain.set("time/zone", "Etc/UTC");
+      console.log(typeof connect, typeof Reconciler);`;
     const tsc = join(packageRoot(), "node_modules", "typescript", "bin", "tsc");
     const compile = (type: string): Promise<End> => {
       writeFileSync(join(user, "program.ts"), program(type));
@@ -151,7 +153,7 @@ describe("the package that npm pack makes, installed globally", () => {
     const right = await compile("number | null");
     expect(right.code, right.stdout).to.equal(0);
     const end = await run(process.execPath, [join(user, "out", "program.js")], { cwd: user });
-    expect(end.stdout).to.equal("function\n");
+    expect(end.stdout).to.equal("function function\n");
   }).timeout(60_000);
 
   it("brings each package below comedy in the version that our overrides demand, and no other", () => {

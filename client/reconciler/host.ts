@@ -1,0 +1,42 @@
+/** Owns what the reconciler needs of a host: one call by a route's name, and how its failures are told apart. */
+import type {
+  RouteBodyInput,
+  RouteName,
+  RouteParams,
+  RouteResult,
+} from "../../protocol/host-agent/routes.ts";
+
+export type StateSummary = RouteResult<"stateSummary">;
+
+export interface HostInput<R extends RouteName> {
+  readonly params?: RouteParams<R>;
+  readonly body?: RouteBodyInput<R>;
+  readonly idempotencyKey?: string;
+}
+
+/** The host-agent's client is one. Rejects; see `failureOf`. */
+export interface ReconciledHost {
+  call<R extends RouteName>(route: R, input?: HostInput<R>): Promise<RouteResult<R>>;
+}
+
+/** What a failure of a call says: its code, and whether the host answered that it will not do it. */
+export interface HostFailure {
+  readonly code: string;
+  /** True: nothing happened, and the same again will be refused again. */
+  readonly final: boolean;
+}
+
+/** Answers of 4xx that say "not now" instead of "no". */
+const PASSING: ReadonlySet<number> = new Set([408, 425, 429]);
+const NOT_IMPLEMENTED = 501;
+
+/** Only the code is kept of a failure: its message can be of any origin. */
+export function failureOf(failure: unknown): HostFailure {
+  const { code, status } = Object(failure) as { code?: unknown; status?: unknown };
+  const answered = typeof status === "number" ? status : 0;
+  const isNo = answered >= 400 && answered < 500 && !PASSING.has(answered);
+  return {
+    code: typeof code === "string" ? code : "unreachable",
+    final: isNo || answered === NOT_IMPLEMENTED,
+  };
+}
