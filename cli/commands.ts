@@ -11,6 +11,7 @@ import {
   leaf,
   onController,
 } from "./command-parts.ts";
+import { addDevices } from "./device/commands.ts";
 import type { DoctorFlags } from "./doctor/doctor.ts";
 import { EXIT, exitCodeOf, UsageError } from "./exit.ts";
 import { addFiles } from "./files/commands.ts";
@@ -27,6 +28,7 @@ export function addCommands(program: Command, context: CommandContext): void {
   const node = group(program, "node", "join machines, and look after the joined ones");
   addJoin(node, context);
   addNodes(node, context);
+  addDevices(group(program, "device", "see the paired devices, and cut one off"), context);
   const summary = "run native processes on nodes, and learn what became of them";
   addProcesses(group(program, "process", summary), context);
   addFiles(group(program, "fs", "look at, copy, move and delete files on nodes"), context);

@@ -16,6 +16,7 @@ import type { Shell } from "./shell.ts";
 export interface FailureContext {
   readonly processId?: string;
   readonly nodeId?: string;
+  readonly deviceId?: string;
   readonly settle?: string;
 }
 

@@ -122,6 +122,7 @@ export const ERRORS = {
   capability_missing: row("UNAVAILABLE", false, "The node does not offer this capability"),
   invoke_not_found: row("NOT_FOUND", false, "Invocation not found"),
   invoke_settled: row("CONFLICT", false, "Invocation is no longer pending"),
+  device_not_found: row("NOT_FOUND", false, "Device not found"),
   pairing_not_found: row("NOT_FOUND", false, "Pairing request not found"),
   pairing_not_pending: row("INVALID_REQUEST", false, "Pairing request is not pending"),
   pairing_expired: row("INVALID_REQUEST", false, "Pairing request has expired"),

@@ -2,7 +2,13 @@
 import type { z } from "zod";
 import type { MethodSpec } from "./method.ts";
 import { configGet, configPatch, configSchema, configSet } from "./methods/config.ts";
-import { devicePairApprove, devicePairReject, devicePairRequest } from "./methods/devices.ts";
+import {
+  deviceList,
+  devicePairApprove,
+  devicePairReject,
+  devicePairRequest,
+  deviceRevoke,
+} from "./methods/devices.ts";
 import {
   connectChallenge,
   nodeLinkOpen,
@@ -48,9 +54,11 @@ const DECLARED = [
   configSchema,
   configSet,
   connectChallenge,
+  deviceList,
   devicePairApprove,
   devicePairReject,
   devicePairRequest,
+  deviceRevoke,
   eventsIngest,
   eventsSubscribe,
   eventsSubscriptionsList,

@@ -3,12 +3,13 @@
  *
  *   /devices          requests and challenges in memory; session tokens in the store
  *
- * No method takes a device's session back: the contract names none, and it ends after seven days.
+ * `device.list` and `device.revoke` are beyond the contract, which names no way to take a session back before
+ * its seven days are over.
  */
-import type { Clock } from "../../host/clock.ts";
 import type { EventName, PayloadOf } from "../../protocol/events.ts";
+import type { ResultOf } from "../../protocol/methods.ts";
 import type { SupervisorRef } from "../../supervision/actor.ts";
-import type { Documents, DocumentsOptions } from "../../transport/documents.ts";
+import type { DocumentsOptions } from "../../transport/documents.ts";
 import { PAIRING_ATTEMPTS, type RedeemDevice } from "../node/enrolment-methods.ts";
 import { type Secrets, sha256, systemSecrets } from "../node/secrets.ts";
 import { Attempts } from "../session/attempts.ts";
@@ -16,7 +17,7 @@ import type { SessionTokens } from "../session/authenticate.ts";
 import type { MethodHandlers } from "../session/handler.ts";
 import { devicePairingSpec } from "./pairing.ts";
 import { type DeviceRecord, deviceRecord, SESSION_TTL_MS } from "./record.ts";
-import { DeviceSessions } from "./sessions.ts";
+import { DeviceSessions, type DeviceSessionsOptions, type ListedDevice } from "./sessions.ts";
 
 /** Where device records lie: for `openDocuments`, with the controller's connection. */
 export const DEVICE_DOCUMENTS: Pick<DocumentsOptions<DeviceRecord>, "bucket" | "parse"> = {
@@ -24,13 +25,16 @@ export const DEVICE_DOCUMENTS: Pick<DocumentsOptions<DeviceRecord>, "bucket" | "
   parse: (stored) => deviceRecord.parse(stored),
 };
 
-type DeviceMethod = "device.pair.request" | "device.pair.approve" | "device.pair.reject";
+type DeviceMethod =
+  | "device.pair.request"
+  | "device.pair.approve"
+  | "device.pair.reject"
+  | "device.list"
+  | "device.revoke";
 
-export interface DevicesOptions {
+export interface DevicesOptions extends DeviceSessionsOptions {
   /** Where the actor of this room is started, under the id `devices`. */
   readonly parent: SupervisorRef;
-  readonly documents: Documents<DeviceRecord>;
-  readonly clock: Clock;
   readonly publish: <E extends EventName>(event: E, payload: PayloadOf<E>) => void;
   readonly secrets?: Secrets;
 }
@@ -46,8 +50,8 @@ const DEADLINE = { deadlineMs: 25_000 } as const;
 
 /** Resolves when the devices are known. Errors: those of `Documents`. */
 export async function openDevices(options: DevicesOptions): Promise<Devices> {
-  const { parent, documents, clock, publish, secrets = systemSecrets } = options;
-  const sessions = new DeviceSessions(documents, clock);
+  const { parent, clock, publish, secrets = systemSecrets } = options;
+  const sessions = new DeviceSessions(options);
   const requests = new Attempts(clock, PAIRING_ATTEMPTS);
   const pairing = await parent.startActor(devicePairingSpec({ sessions, secrets }));
 
@@ -82,6 +86,16 @@ export async function openDevices(options: DevicesOptions): Promise<Devices> {
         publish("device.pair.resolved", { pairingId, status, deviceType, deviceName });
         return { pairingId, rejected: true, summary: { pairingId, rejected: true, deviceType } };
       },
+
+      "device.list": async () => {
+        const listed = await pairing.ask("list", null, DEADLINE);
+        return { devices: listed.map(row), summary: { deviceCount: listed.length } };
+      },
+
+      "device.revoke": async ({ deviceId }) => {
+        await pairing.ask("revoke", { deviceId }, DEADLINE);
+        return { deviceId, revoked: true };
+      },
     },
 
     sessionTokens: { identify: async (token) => sessions.identify(sha256(token)) },
@@ -104,4 +118,9 @@ export async function openDevices(options: DevicesOptions): Promise<Devices> {
       };
     },
   };
+}
+
+function row({ record, connections }: ListedDevice): ResultOf<"device.list">["devices"][number] {
+  const { deviceId, name: deviceName, type: deviceType, issuedAtMs, expiresAtMs } = record;
+  return { deviceId, deviceName, deviceType, issuedAtMs, expiresAtMs, connections };
 }

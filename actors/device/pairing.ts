@@ -1,15 +1,17 @@
 /**
  * Owns how a device gets its session: the requests, their decisions, the exchange of a challenge for a token
- * (control-plane-wire.md 2.5). Requests and challenges are in memory; a controller that restarts has
- * forgotten them, and the device asks again.
+ * (control-plane-wire.md 2.5), and how that is taken from it. Requests and challenges are in memory; a
+ * controller that restarts has forgotten them, and the device asks again.
  */
 import { randomUUID } from "node:crypto";
+import { LemonError } from "../../protocol/errors.ts";
 import type { ParamsOf } from "../../protocol/methods.ts";
 import type { ActorSpec, Handlers } from "../../supervision/actor.ts";
+import { settlingSoon } from "../../transport/document-ledger.ts";
 import { type Entry, PairingBook, type PairingRequest } from "../node/pairing-book.ts";
 import { type Secrets, sha256 } from "../node/secrets.ts";
 import type { DeviceRecord } from "./record.ts";
-import type { DeviceSessions } from "./sessions.ts";
+import type { DeviceSessions, ListedDevice } from "./sessions.ts";
 
 type Asked = Pick<ParamsOf<"device.pair.request">, "deviceType" | "deviceName">;
 interface Held {
@@ -33,7 +35,15 @@ export type DevicePairingProtocol = {
     readonly record: DeviceRecord;
     readonly sessionToken: string;
   } | null;
+  /** Errors: those of `DeviceSessions.list`. */
+  list: (ask: null) => readonly ListedDevice[];
+  /** Errors: `device_not_found` when nothing of it was good any more, and those of `DeviceSessions.revoke`. */
+  revoke: (ask: { readonly deviceId: string }) => null;
+  /** Its own: settles what the store has not told yet, or tries again later. */
+  settle: (ask: null) => null;
 };
+
+const SETTLE_DEADLINE = { deadlineMs: 60_000 } as const;
 
 export interface DevicePairingOptions {
   readonly sessions: DeviceSessions;
@@ -48,18 +58,28 @@ export function devicePairingSpec({
     id: "devices",
     kind: "device-pairing",
     restart: "permanent",
-    async start({ clock }) {
-      await sessions.load();
-      return { handlers: handlers(new PairingBook(clock, secrets), sessions, secrets) };
+    async start({ self, clock, signal }) {
+      // One that has ended reads everything again when it is back.
+      const settle = () => self.ask("settle", null, SETTLE_DEADLINE).catch(() => undefined);
+      const settleLater = settlingSoon({ clock, signal }, settle);
+      await sessions.load(settleLater);
+      const book = new PairingBook<Asked, Held>(clock, secrets);
+      return { handlers: handlers({ book, sessions, secrets, settleLater }) };
     },
   };
 }
 
-function handlers(
-  book: PairingBook<Asked, Held>,
-  sessions: DeviceSessions,
-  secrets: Secrets,
-): Handlers<DevicePairingProtocol> {
+function handlers({
+  book,
+  sessions,
+  secrets,
+  settleLater,
+}: {
+  readonly book: PairingBook<Asked, Held>;
+  readonly sessions: DeviceSessions;
+  readonly secrets: Secrets;
+  readonly settleLater: () => void;
+}): Handlers<DevicePairingProtocol> {
   const begin = async ({ request, held }: Entry<Asked, Held>) => {
     const sessionToken = secrets.token();
     const record = await sessions.begin({
@@ -90,5 +110,30 @@ function handlers(
     reject: ({ pairingId }) => book.reject(pairingId).request,
 
     redeem: ({ challenge }) => book.redeem(challenge, begin),
+
+    list: () => sessions.list(),
+
+    async revoke({ deviceId }) {
+      const withdraw = () => book.withdraw((held) => held.deviceId === deviceId);
+      try {
+        const hadSession = await sessions.revoke(deviceId);
+        const wasApproved = withdraw();
+        if (!hadSession && !wasApproved) throw new LemonError("device_not_found");
+        return null;
+      } catch (error) {
+        if (error instanceof LemonError && error.mutationMayHaveApplied) withdraw();
+        throw error;
+      }
+    },
+
+    async settle() {
+      try {
+        await sessions.settle();
+      } catch (error) {
+        if (!(error instanceof LemonError)) throw error;
+        settleLater();
+      }
+      return null;
+    },
   };
 }

@@ -106,6 +106,21 @@ export class PairingBook<Asked, Held> {
     return entry;
   }
 
+  /** Takes back what was approved for these, challenges too; false when nothing of it was good any more. */
+  withdraw(isOf: (held: Held) => boolean): boolean {
+    const approved = [...this.#entries.values()].filter(
+      ({ status, held }) => status === "approved" && isOf(held),
+    );
+    const wasGood = approved.some(
+      (entry) => !this.isOver(entry) || this.challengedForMs(entry) > 0,
+    );
+    for (const entry of approved) {
+      this.#dropChallenge(entry);
+      entry.status = "rejected";
+    }
+    return wasGood;
+  }
+
   byCode(code: string): Entry<Asked, Held> | null {
     this.#sweep();
     return this.#byCode.get(sha256(code)) ?? null;

@@ -94,8 +94,17 @@ const REFUSALS = {
   unsupported: "Unsupported token identity",
 } as const;
 
+function refusal(sentence: (typeof REFUSALS)[keyof typeof REFUSALS]): LemonError {
+  return new LemonError("unauthorized", { message: sentence });
+}
+
 function refuse(sentence: (typeof REFUSALS)[keyof typeof REFUSALS]): never {
-  throw new LemonError("unauthorized", { message: sentence });
+  throw refusal(sentence);
+}
+
+/** For a token that is worth nothing, or is not any more. */
+export function invalidToken(): LemonError {
+  return refusal(REFUSALS.invalid);
 }
 
 export function authenticator(options: AuthenticateOptions): Authenticate {

@@ -1,11 +1,13 @@
 /**
  * Owns who is connected now: every session that said hello and has not ended, by its connection.
  *
- * When a node's connections are ended, one whose identity was found out before that and who is not in here
- * yet ends too: it arrives, and is told so.
+ * When the connections of a node or a device are ended, one whose identity was found out before that and who
+ * is not in here yet ends too: it arrives, and is refused.
  */
+import { LemonError } from "../../protocol/errors.ts";
 import type { ConnectionId, NodeId } from "../../protocol/ids.ts";
 import type { Role } from "../../protocol/scopes.ts";
+import { invalidToken } from "./authenticate.ts";
 import type { Caller, Identity } from "./handler.ts";
 
 export interface ConnectionCounts {
@@ -27,16 +29,23 @@ export interface Presence {
   readonly count: number;
 }
 
-/** The end of a node's connections: those of a session generation below `olderThan`, or all of them (null). */
+/** How a connection is ended. */
+export interface Close {
+  readonly code: number;
+  readonly reason: string;
+}
+
+/** The end of some connections. */
 interface Ending {
-  readonly nodeId: NodeId;
-  readonly olderThan: number | null;
+  readonly isOf: (identity: Identity) => boolean;
+  /** For those that have not arrived yet. */
+  readonly refusal: () => LemonError;
 }
 
 /** A connection whose identity is being found out; it is over when it is disposed of. */
 interface Arrival extends Disposable {
-  /** True when the identity was ended since the arrival began. */
-  isEnded(identity: Identity): boolean;
+  /** Throws what the identity is refused with when it was ended since the arrival began. */
+  refuseEnded(identity: Identity): void;
 }
 
 export class Roster {
@@ -72,22 +81,26 @@ export class Roster {
     const endings: Ending[] = [];
     this.#arrivals.add(endings);
     return {
-      isEnded: (identity) => endings.some((ending) => isEnded(identity, ending)),
+      refuseEnded(identity) {
+        const ending = endings.find(({ isOf }) => isOf(identity));
+        if (ending !== undefined) throw ending.refusal();
+      },
       [Symbol.dispose]: () => this.#arrivals.delete(endings),
     };
   }
 
   /** Ends a node's connections: those of a session generation below `olderThan`, or all of them (null). */
-  endNode(
-    nodeId: NodeId,
-    olderThan: number | null,
-    { code, reason }: { readonly code: number; readonly reason: string },
-  ): void {
-    const ending = { nodeId, olderThan };
-    for (const endings of this.#arrivals) endings.push(ending);
-    for (const { caller } of [...this.#callers.values()]) {
-      if (isEnded(caller, ending)) caller.close(code, reason);
-    }
+  endNode(nodeId: NodeId, olderThan: number | null, close: Close): void {
+    const isOf = ({ node }: Identity): boolean =>
+      node?.nodeId === nodeId && (olderThan === null || node.sessionGeneration < olderThan);
+    this.#end({ isOf, refusal: () => new LemonError("node_revoked") }, close);
+  }
+
+  /** Ends all connections of a device. Its token is worth nothing any more: who arrives with it hears that. */
+  endDevice(deviceId: string, close: Close): void {
+    const isOf = ({ role, clientId }: Identity): boolean =>
+      role === "device" && clientId === deviceId;
+    this.#end({ isOf, refusal: invalidToken }, close);
   }
 
   /** At most the newest `limit` of them. */
@@ -109,9 +122,22 @@ export class Roster {
     const { operator, node, device } = this.#ofRole;
     return { active: this.#callers.size, operators: operator, nodes: node, devices: device };
   }
-}
 
-function isEnded({ node }: Identity, { nodeId, olderThan }: Ending): boolean {
-  if (node === null || node.nodeId !== nodeId) return false;
-  return olderThan === null || node.sessionGeneration < olderThan;
+  /** How many connections each connected device has. */
+  ofDevices(): ReadonlyMap<string, number> {
+    const counted = new Map<string, number>();
+    for (const { caller } of this.#callers.values()) {
+      const { role, clientId } = caller;
+      if (role !== "device" || clientId === null) continue;
+      counted.set(clientId, (counted.get(clientId) ?? 0) + 1);
+    }
+    return counted;
+  }
+
+  #end(ending: Ending, { code, reason }: Close): void {
+    for (const endings of this.#arrivals) endings.push(ending);
+    for (const { caller } of [...this.#callers.values()]) {
+      if (ending.isOf(caller)) caller.close(code, reason);
+    }
+  }
 }

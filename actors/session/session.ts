@@ -165,7 +165,7 @@ class Session implements Behaviour<SessionProtocol>, ConnectionListener {
     try {
       const offered = { token, role, clientId, remoteAddress, directLoopback };
       identity = await authenticate(offered);
-      if (arrival.isEnded(identity)) throw new LemonError("node_revoked");
+      arrival.refuseEnded(identity);
     } catch (failure) {
       if (this.#ended) return;
       this.#phase = { name: "new" };

@@ -158,6 +158,8 @@ export async function startController(
     parent: system.root,
     documents: deviceDocuments,
     clock,
+    endSessions: (deviceId, close) => roster.endDevice(deviceId, close),
+    connections: () => roster.ofDevices(),
     publish: (event, payload) => broadcast.publish(event, payload),
   });
   const fleet = await openNodes({

@@ -1,5 +1,5 @@
 /** Owns the page of the events: who hears them, what they carry. */
-import { EVENT_SPECS, EVENTS, TOPICS } from "../../protocol/events.ts";
+import { EVENT_SPECS, EVENTS, type EventSpec, TOPICS } from "../../protocol/events.ts";
 import { eventExample } from "./examples.ts";
 import { fieldTable } from "./fields.ts";
 import { anchor, code, json, NOTICE, page, table } from "./markdown.ts";
@@ -8,19 +8,24 @@ import { jsonSchemaOf } from "./schema.ts";
 export function eventsPage(): string {
   const named = (topics: readonly string[]): string =>
     topics.map((topic) => `\`${topic}\``).join(", ") || "private";
+  const asked = ({ topics, scopes }: EventSpec): string => {
+    if (topics.length === 0) return "";
+    return scopes.map((scope) => `\`${scope}\``).join(" or ") || "none";
+  };
   return page(
     "# Events",
     NOTICE,
     "What a connection of an operator or a device hears besides its answers, in the order in which it happened; a node's hears only what is private to it. `hello-ok` lists the names under `features.events`; how to choose among them stands in [backend-client.md](../backend-client.md#events), the methods for it in [methods.md](methods.md).",
     table(
-      ["event", "topics", "when"],
+      ["event", "topics", "scope", "when"],
       EVENTS.map((name) => {
-        const { topics, summary } = EVENT_SPECS[name];
-        return [`[\`${name}\`](${anchor(name)})`, named(topics), summary];
+        const spec = EVENT_SPECS[name];
+        const { topics, summary } = spec;
+        return [`[\`${name}\`](${anchor(name)})`, named(topics), asked(spec), summary];
       }),
     ),
     "## Topics",
-    `${named(TOPICS)}, and for any run and session \`run:<id>\` and \`session:<key>\`. An event belongs to the topics of its name, and to those of the run (\`runId\`) and the session (\`sessionKey\`) that its payload names. A private event has no topic: it is told to the one connection that it concerns. A connection that never subscribed hears all but what is private to others.`,
+    `${named(TOPICS)}, and for any run and session \`run:<id>\` and \`session:<key>\`. An event belongs to the topics of its name, and to those of the run (\`runId\`) and the session (\`sessionKey\`) that its payload names. A private event has no topic: it is told to the one connection that it concerns. A connection that never subscribed hears all that its scopes allow.`,
     "## The frame",
     table(
       ["field", "meaning"],

@@ -100,6 +100,22 @@ const EXAMPLES: Examples = {
       summary: { verified: true },
     },
   },
+  "device.list": {
+    params: {},
+    result: {
+      devices: [
+        {
+          deviceId,
+          deviceName,
+          deviceType: "phone",
+          issuedAtMs: atMs,
+          expiresAtMs: atMs + 604_800_000,
+          connections: 1,
+        },
+      ],
+      summary: { deviceCount: 1 },
+    },
+  },
   "device.pair.approve": {
     params: { pairingId },
     result: {
@@ -122,6 +138,10 @@ const EXAMPLES: Examples = {
       expiresAtMs: atMs + 300_000,
       summary: { expiresAtMs: atMs + 300_000 },
     },
+  },
+  "device.revoke": {
+    params: { deviceId },
+    result: { deviceId, revoked: true },
   },
   "events.ingest": {
     params: { eventType: "custom_deploy", payload: { stage: "done" }, target: "run:r-17" },

@@ -51,6 +51,8 @@ export class NodeDoor {
       parent: system.root,
       documents: deviceDocuments,
       clock: system.clock,
+      endSessions: (deviceId, close) => gateway?.roster.endDevice(deviceId, close),
+      connections: () => gateway?.roster.ofDevices() ?? new Map(),
       publish: (event, payload) => gateway?.broadcast.publish(event, payload),
     });
     const room = await NodesRoom.open(undefined, new MemoryLink(), system, {

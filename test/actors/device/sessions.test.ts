@@ -8,32 +8,47 @@ import { MemoryDocuments } from "../../support/memory-documents.ts";
 import { refusalOf } from "../../support/refusal.ts";
 
 describe("the sessions of devices", () => {
+  const clock = new FakeClock();
+  let documents: MemoryDocuments<DeviceRecord>;
+  /** The devices that are connected now. */
+  let open: Map<string, number>;
+
+  beforeEach(() => {
+    documents = new MemoryDocuments<DeviceRecord>(DEVICE_DOCUMENTS.parse);
+    open = new Map();
+  });
+
+  const load = async (): Promise<DeviceSessions> => {
+    const sessions = new DeviceSessions({
+      documents,
+      clock,
+      endSessions: () => {},
+      connections: () => open,
+    });
+    await sessions.load(() => {});
+    return sessions;
+  };
+
   it("are deleted once they have expired, also those of an earlier controller", async () => {
-    const clock = new FakeClock();
-    const documents = new MemoryDocuments<DeviceRecord>(DEVICE_DOCUMENTS.parse);
-    const earlier = new DeviceSessions(documents, clock);
+    const earlier = await load();
     const tokenHash = sha256("token");
     await earlier.begin({ deviceId: "d", name: "n", type: "t", tokenHash });
     clock.jumpWallClock(SESSION_TTL_MS - 1);
-    const sessions = new DeviceSessions(documents, clock);
-    await sessions.load();
+    const sessions = await load();
     expect(sessions.identify(tokenHash)).to.include({ role: "device", clientId: "d" });
     clock.jumpWallClock(1);
     expect(sessions.identify(tokenHash)).to.equal("expired");
     // A store that does not take it keeps nobody from starting.
     documents.writeFaults.push({ kind: "refused" });
-    await sessions.load();
+    await sessions.load(() => {});
     expect(sessions.identify(tokenHash)).to.equal("expired");
-    await sessions.load();
+    await sessions.load(() => {});
     expect(sessions.identify(tokenHash)).to.equal(null);
     expect(documents.text()).to.equal("");
   });
 
   it("are so many at a time, and one more when one of them has expired", async () => {
-    const clock = new FakeClock();
-    const documents = new MemoryDocuments<DeviceRecord>(DEVICE_DOCUMENTS.parse);
-    const sessions = new DeviceSessions(documents, clock);
-    await sessions.load();
+    const sessions = await load();
     const begin = (n: number | string) =>
       sessions.begin({ deviceId: `d${n}`, name: "n", type: "t", tokenHash: sha256(`token-${n}`) });
     await begin(0);

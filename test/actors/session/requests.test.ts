@@ -580,6 +580,7 @@ const PARAMS: Readonly<Record<string, object>> = {
   "device.pair.approve": { pairingId: "p" },
   "device.pair.reject": { pairingId: "p" },
   "device.pair.request": { deviceType: "t", deviceName: "n" },
+  "device.revoke": { deviceId: "d" },
   "node.describe": { nodeId: "n" },
   "node.host.info": { nodeId: "n" },
   "node.event": { eventType: "status" },

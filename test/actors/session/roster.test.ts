@@ -10,8 +10,8 @@ function node(name: string, sessionGeneration: number): Identity {
   return { role: "node", clientId: name, node: { nodeId: name as NodeId, sessionGeneration } };
 }
 
-describe("the end of a node's connections", () => {
-  it("ends those of older sessions and nobody else's", async () => {
+describe("the end of connections", () => {
+  it("ends a node's of older sessions and nobody else's", async () => {
     const gateway = await testGateway({
       authenticate: async ({ token }) => {
         const [name = "", generation = "0"] = (token ?? "").split(":");
@@ -37,7 +37,7 @@ describe("the end of a node's connections", () => {
     }
   });
 
-  it("reaches one that is being authenticated: it is refused, and may try again", async () => {
+  it("reaches a node that is being authenticated: it is refused, and may try again", async () => {
     const asked: PromiseWithResolvers<void>[] = [];
     const answers: PromiseWithResolvers<Identity>[] = [];
     const gateway = await testGateway({
@@ -70,6 +70,50 @@ describe("the end of a node's connections", () => {
       }
       assert.equal((await connect(["a", 5], ["b", null]))["type"], "hello-ok");
       assert.equal((await client.call("health")).ok, true);
+    } finally {
+      await gateway.close();
+    }
+  });
+
+  it("reaches a device that is being authenticated, and whoever else only bears its id does not hear of it", async () => {
+    const begun = Promise.withResolvers<void>();
+    const answer = Promise.withResolvers<void>();
+    const gateway = await testGateway({
+      authenticate: async ({ token, clientId }) => {
+        if (token === "operator") return { role: "operator", clientId, node: null };
+        if (token === "node") return node("d", 1);
+        if (token === "late") {
+          begun.resolve();
+          await answer.promise;
+        }
+        return { role: "device", clientId: token === "other" ? "e" : "d", node: null };
+      },
+    });
+    try {
+      const connect = (token: string) =>
+        WsClient.connect(gateway.url, { auth: { token }, client: { id: "d" } });
+      const kept = [await connect("operator"), await connect("node"), await connect("other")];
+      const device = await connect("device");
+      const late = await WsClient.open(gateway.url);
+      late.request("connect", { auth: { token: "late" } });
+      await begun.promise;
+      gateway.roster.endNode("d" as NodeId, 0, REPLACED);
+      assert.equal((await device.call("health")).ok, true);
+      assert.deepEqual(
+        [...gateway.roster.ofDevices()],
+        [
+          ["e", 1],
+          ["d", 1],
+        ],
+      );
+      gateway.roster.endDevice("d", REPLACED);
+      answer.resolve();
+      assert.deepEqual(await device.closed(), REPLACED);
+      const refused = await late.next();
+      assert.equal(refused.error?.code, "UNAUTHORIZED");
+      assert.equal(refused.error?.message, "Invalid token");
+      for (const client of kept) assert.equal((await client.call("health")).ok, true);
+      assert.deepEqual([...gateway.roster.ofDevices()], [["e", 1]]);
     } finally {
       await gateway.close();
     }
