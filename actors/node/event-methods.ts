@@ -2,7 +2,7 @@
 import type { Clock } from "../../host/clock.ts";
 import { LemonError } from "../../protocol/errors.ts";
 import { refuseOversized, told } from "../events/told.ts";
-import { type AttemptBound, Attempts } from "../session/attempts.ts";
+import { type AttemptBound, Buckets } from "../session/buckets.ts";
 import type { MethodHandlers } from "../session/handler.ts";
 import type { NodeEvent } from "./sessions.ts";
 import type { NodeSockets } from "./sockets.ts";
@@ -22,7 +22,7 @@ export function nodeEventMethods(
   options: NodeEventMethodsOptions,
 ): MethodHandlers<NodeEventMethod> {
   const { sockets, clock, publish } = options;
-  const events = new Attempts(clock, EVENT_ATTEMPTS);
+  const events = new Buckets(clock, EVENT_ATTEMPTS);
   return {
     "node.event"({ eventType, payload = {} }, { node }) {
       if (node === null) throw new LemonError("forbidden");

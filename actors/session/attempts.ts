@@ -1,83 +1,51 @@
 /**
- * Owns how often one address (or whoever else is named) may try something: a bucket of attempts for each,
- * refilled on the monotonic clock, loopback like any other.
+ * Owns how often one address (or whoever else is named) may try something, loopback like any other.
  *
- * 1. What is guarded costs one attempt when it fails as a guess does, and nothing otherwise: a success gives
- *    nobody more guesses, and any number of honest callers from one address is let through.
- * 2. Each guarded call that is under way holds an attempt; who finds all of them held waits for the outcome of
- *    one. So an address never fails more often than its bucket allows, however many it tries at once.
- * 3. At most `ADDRESSES_MAX` addresses are remembered; the one that has been quiet longest is forgotten first.
- *
- * Whoever is behind one address shares its bucket: a proxy has to say whom it speaks for.
+ * 1. Whoever is behind one address shares its attempts: a proxy has to say whom it speaks for. Who has one
+ *    IPv6 address has all those of its /64 (RFC 4291 2.5.4), so they share theirs.
+ * 2. A site gets up to a /48 (RFC 6177), which is 65,536 of those networks: together they have
+ *    `NETWORKS_OF_A_SITE` times as many attempts as one. There may be others in it, so it is no less.
+ * 3. What one network may not try any more costs its site nothing.
  */
 import { isIPv6 } from "node:net";
 import type { Clock } from "../../host/clock.ts";
-import { LemonError } from "../../protocol/errors.ts";
+import { type AttemptBound, Buckets } from "./buckets.ts";
 
-export interface AttemptBound {
-  /** Attempts that may follow each other at once. */
-  readonly burst: number;
-  /** After this long there is one more, in ms. */
-  readonly refillMs: number;
-}
-
-export const ADDRESSES_MAX = 10_000;
-
-interface Bucket {
-  /** When nothing of what was spent will be missing any more: each attempt puts it off by one refill. */
-  fullAtMs: number;
-  held: number;
-  /** Those that wait for one that is held, in their order. */
-  readonly waiting: PromiseWithResolvers<void>[];
-}
+export const NETWORKS_OF_A_SITE = 16;
 
 export class Attempts {
-  readonly #clock: Clock;
-  readonly #bound: AttemptBound;
-  /** The one that was used last stands last. */
-  readonly #buckets = new Map<string, Bucket>();
+  readonly #networks: Buckets;
+  readonly #sites: Buckets;
 
   constructor(clock: Clock, bound: AttemptBound) {
-    this.#clock = clock;
-    this.#bound = bound;
+    this.#networks = new Buckets(clock, bound);
+    this.#sites = new Buckets(clock, {
+      burst: bound.burst * NETWORKS_OF_A_SITE,
+      refillMs: bound.refillMs / NETWORKS_OF_A_SITE,
+    });
   }
 
-  /** Addresses that are remembered. */
+  /** Addresses and networks that are remembered. */
   get addresses(): number {
-    return this.#buckets.size;
+    return this.#networks.size;
   }
 
   /** Takes one attempt. Errors: `rate_limited`. */
   spend(address: string): void {
-    const bucket = this.#bucket(address);
-    if (this.#waitMs(bucket) > 0) throw this.#refusal(bucket);
-    this.#take(bucket);
+    const { network, site } = placeOf(address);
+    this.#networks.spend(network);
+    if (site !== null) this.#sites.spend(site);
   }
 
   /** Does `work`, which costs an attempt when `isGuess` says so of its failure. Errors: `rate_limited`, and those of `work`. */
-  async guard<T>(
+  guard<T>(
     address: string,
     work: () => Promise<T>,
     isGuess: (failure: unknown) => boolean,
   ): Promise<T> {
-    const bucket = this.#bucket(address);
-    if (this.#waitMs(bucket) <= 0) {
-      bucket.held += 1;
-    } else {
-      if (bucket.held === 0) throw this.#refusal(bucket);
-      const turn = Promise.withResolvers<void>();
-      bucket.waiting.push(turn);
-      await turn.promise;
-    }
-    let failed = false;
-    try {
-      return await work();
-    } catch (failure) {
-      failed = isGuess(failure);
-      throw failure;
-    } finally {
-      this.#settle(address, bucket, failed);
-    }
+    const { network, site } = placeOf(address);
+    const ofSite = site === null ? work : () => this.#sites.guard(site, work, isGuess);
+    return this.#networks.guard(network, ofSite, isGuess);
   }
 
   /**
@@ -97,59 +65,18 @@ export class Attempts {
       throw failure;
     }
   }
-
-  #settle(address: string, bucket: Bucket, failed: boolean): void {
-    bucket.held -= 1;
-    if (failed) this.#take(bucket);
-    while (bucket.waiting.length > 0 && this.#waitMs(bucket) <= 0) {
-      bucket.held += 1;
-      bucket.waiting.shift()?.resolve();
-    }
-    if (bucket.held > 0) return;
-    for (const turn of bucket.waiting.splice(0)) turn.reject(this.#refusal(bucket));
-    if (bucket.fullAtMs <= this.#clock.monotonicMs()) this.#buckets.delete(networkOf(address));
-  }
-
-  #take(bucket: Bucket): void {
-    bucket.fullAtMs = Math.max(bucket.fullAtMs, this.#clock.monotonicMs()) + this.#bound.refillMs;
-  }
-
-  /** How long until there is one more than those that are held; 0 or less when there is. */
-  #waitMs({ fullAtMs, held }: Bucket): number {
-    const { burst, refillMs } = this.#bound;
-    const missingMs = Math.max(0, fullAtMs - this.#clock.monotonicMs()) + held * refillMs;
-    return missingMs - (burst - 1) * refillMs;
-  }
-
-  #bucket(address: string): Bucket {
-    const network = networkOf(address);
-    const bucket = this.#buckets.get(network) ?? { fullAtMs: 0, held: 0, waiting: [] };
-    this.#buckets.delete(network);
-    this.#buckets.set(network, bucket);
-    if (this.#buckets.size > ADDRESSES_MAX) this.#forgetOldest();
-    return bucket;
-  }
-
-  /** One with a call under way would be counted anew beside it. */
-  #forgetOldest(): void {
-    for (const [network, { held }] of this.#buckets) {
-      if (held > 0) continue;
-      this.#buckets.delete(network);
-      return;
-    }
-  }
-
-  #refusal(bucket: Bucket): LemonError {
-    const retryAfterMs = Math.max(1, Math.ceil(this.#waitMs(bucket)));
-    return new LemonError("rate_limited", { details: { retryAfterMs } });
-  }
 }
 
-/** Who has one IPv6 address has all those of its /64 (RFC 6177), so they share a bucket. */
-function networkOf(address: string): string {
-  if (!isIPv6(address)) return address;
+interface Place {
+  readonly network: string;
+  /** Null where addresses are too few to be given away by the thousand. */
+  readonly site: string | null;
+}
+
+function placeOf(address: string): Place {
+  if (!isIPv6(address)) return { network: address, site: null };
   const mapped = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(address)?.[1];
-  if (mapped !== undefined) return mapped;
+  if (mapped !== undefined) return { network: mapped, site: null };
   const [left = "", right] = address.split("::");
   const groups = left === "" ? [] : left.split(":");
   // What `::` stands for reaches into the first half when there are too few groups before it.
@@ -158,5 +85,5 @@ function networkOf(address: string): string {
     while (groups.length + after.length < 8) groups.push("0");
     groups.push(...after);
   }
-  return groups.slice(0, 4).join(":");
+  return { network: groups.slice(0, 4).join(":"), site: groups.slice(0, 3).join(":") };
 }

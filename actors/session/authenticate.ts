@@ -7,7 +7,8 @@
  * 3. No token is kept, logged, or part of an error.
  */
 import { LemonError } from "../../protocol/errors.ts";
-import type { AttemptBound, Attempts } from "./attempts.ts";
+import type { Attempts } from "./attempts.ts";
+import type { AttemptBound } from "./buckets.ts";
 import type { Authenticate, Identity } from "./handler.ts";
 import { tokenComparison } from "./operator-token.ts";
 

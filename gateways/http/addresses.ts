@@ -35,8 +35,10 @@ export function isLoopbackAddress(address: string): boolean {
 }
 
 export interface AddressLimits {
-  /** Connections at once from one address. */
+  /** Connections at once from one address: an IPv4 address, or a /64 of IPv6, which is what one host gets. */
   readonly perAddress: number;
+  /** Of a /48 of IPv6, which is what one site gets. */
+  readonly perSite: number;
   /**
    * Whether this machine's own are counted. By default they are not: they are programs that need no
    * network to do harm, or a proxy that nobody declared, whose clients all look the same.
@@ -44,7 +46,7 @@ export interface AddressLimits {
   readonly countLoopback: boolean;
 }
 
-/** Counts connections by where they come from: an IPv4 address, or a /64 of IPv6, which is what one host gets. */
+/** Counts connections by where they come from. */
 export class AddressCounts {
   readonly #limits: AddressLimits;
   readonly #counts = new Map<string, number>();
@@ -56,26 +58,39 @@ export class AddressCounts {
   /** Counts one more until what it answers is called; null, and nothing counted, when there are too many. */
   take(address: string): (() => void) | null {
     if (!this.#limits.countLoopback && isLoopbackAddress(address)) return () => {};
-    const origin = originOf(address);
-    const count = this.#counts.get(origin) ?? 0;
-    if (count >= this.#limits.perAddress) return null;
-    this.#counts.set(origin, count + 1);
-    return () => this.#giveBack(origin);
+    const { network, site } = placeOf(address);
+    const { perAddress, perSite } = this.#limits;
+    if (this.#count(network) >= perAddress) return null;
+    if (site !== null && this.#count(site) >= perSite) return null;
+    const places = site === null ? [network] : [network, site];
+    for (const place of places) this.#counts.set(place, this.#count(place) + 1);
+    return () => {
+      for (const place of places) this.#giveBack(place);
+    };
   }
 
-  #giveBack(origin: string): void {
-    const left = (this.#counts.get(origin) ?? 0) - 1;
-    if (left > 0) this.#counts.set(origin, left);
-    else this.#counts.delete(origin);
+  #count(place: string): number {
+    return this.#counts.get(place) ?? 0;
+  }
+
+  #giveBack(place: string): void {
+    const left = this.#count(place) - 1;
+    if (left > 0) this.#counts.set(place, left);
+    else this.#counts.delete(place);
   }
 }
 
 const NETWORK_BYTES = 8;
+const SITE_BYTES = 6;
 
-function originOf(address: string): string {
+function placeOf(address: string): { network: string; site: string | null } {
   const canonical = canonicalAddress(address);
-  if (canonical?.includes(":") !== true) return canonical ?? address;
-  return bytesOf(canonical).slice(0, NETWORK_BYTES).join(".");
+  if (canonical?.includes(":") !== true) return { network: canonical ?? address, site: null };
+  const bytes = bytesOf(canonical);
+  return {
+    network: bytes.slice(0, NETWORK_BYTES).join("."),
+    site: bytes.slice(0, SITE_BYTES).join("."),
+  };
 }
 
 const GROUPS = 8;

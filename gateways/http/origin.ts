@@ -54,11 +54,20 @@ export function mayEnter(
   allowed: ReadonlySet<string>,
 ): boolean {
   const atHome = isLoopbackAddress(remoteAddress);
-  return originsOf(request).every((given) => {
-    if (atHome && isLoopbackOrigin(given)) return true;
-    const origin = parseOrigin(given);
-    return origin !== null && (allowed.has(origin) || origin === ownOrigin(request, secure));
-  });
+  return originsOf(request).every(
+    (given) => (atHome && isLoopbackOrigin(given)) || isOurs(given, request, secure, allowed),
+  );
+}
+
+/** Whether a page is of the controller's own origin, or of one that the operator named. */
+export function isOurs(
+  given: string,
+  request: IncomingMessage,
+  secure: boolean,
+  allowed: ReadonlySet<string>,
+): boolean {
+  const origin = parseOrigin(given);
+  return origin !== null && (allowed.has(origin) || origin === ownOrigin(request, secure));
 }
 
 function ownOrigin({ headers }: IncomingMessage, secure: boolean): string | null {

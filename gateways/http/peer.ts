@@ -5,18 +5,33 @@
  */
 import type { IncomingMessage } from "node:http";
 import { isLoopbackAddress } from "./addresses.ts";
-import { isLoopbackOrigin, originsOf } from "./origin.ts";
+import { isLoopbackOrigin, isOurs, originsOf } from "./origin.ts";
 import type { TrustedProxies } from "./proxies.ts";
 
 export interface Peer {
   /** The address of the socket's other end, or of the caller that a trusted proxy there names. */
   readonly remoteAddress: string;
-  /** True for a loopback socket without any sign of a proxy and without a foreign `Origin`. */
+  /**
+   * True for a loopback socket without any sign of a proxy and without a foreign `Origin`. Any program on this
+   * machine may serve pages here, its users' as much as a package's that was only tried out: so a page is
+   * foreign unless the controller itself served it, or the operator named its very origin.
+   */
   readonly directLoopback: boolean;
 }
 
+export interface Surroundings {
+  readonly proxies: TrustedProxies;
+  /** As `parseOrigin` gives them. */
+  readonly allowedOrigins: ReadonlySet<string>;
+  /** Whether the caller speaks TLS, with us or with a trusted proxy. */
+  readonly secure: boolean;
+}
+
 /** Null for a request whose proxy headers contradict each other: nobody can say who sent it. */
-export function peerOf(request: IncomingMessage, proxies: TrustedProxies): Peer | null {
+export function peerOf(
+  request: IncomingMessage,
+  { proxies, allowedOrigins, secure }: Surroundings,
+): Peer | null {
   const socketAddress = request.socket.remoteAddress ?? "";
   const remoteAddress = proxies.callerOf(socketAddress, request.headers);
   if (remoteAddress === null) return null;
@@ -25,7 +40,9 @@ export function peerOf(request: IncomingMessage, proxies: TrustedProxies): Peer 
     // What comes from there may be anybody's, also when the proxy forgot its headers.
     !proxies.includes(socketAddress) &&
     !isProxied(request) &&
-    originsOf(request).every(isLoopbackOrigin);
+    originsOf(request).every(
+      (given) => isLoopbackOrigin(given) && isOurs(given, request, secure, allowedOrigins),
+    );
   return { remoteAddress, directLoopback };
 }
 

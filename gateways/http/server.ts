@@ -20,10 +20,19 @@ import type { Clock } from "../../host/clock.ts";
 import { LemonError } from "../../protocol/errors.ts";
 import { occasionally } from "../../supervision/occasionally.ts";
 import { AddressCounts, type AddressLimits } from "./addresses.ts";
-import { type HttpAnswer, jsonAnswer, refusal, sendAnswer, sendOnSocket } from "./answer.ts";
+import { Admission } from "./admission.ts";
+import { type HttpAnswer, sendAnswer, sendOnSocket } from "./answer.ts";
 import { type ServerCertificate, secureContextOptions } from "./certificate.ts";
-import { mayEnter } from "./origin.ts";
-import { type Peer, peerOf } from "./peer.ts";
+import {
+  HEALTHY,
+  methodNotAllowed,
+  NOT_FOUND,
+  readiness,
+  STARTING,
+  UPGRADE_REQUIRED,
+  unreadable,
+} from "./fixed-answers.ts";
+import type { Peer } from "./peer.ts";
 import { type Network, TrustedProxies } from "./proxies.ts";
 
 /** Serves one upgrade path. It owns the socket from the call on, errors included. */
@@ -77,6 +86,7 @@ const LIMITS: HttpLimits = {
   // A site behind one address may have 500 nodes, of two connections each; and no one address can take
   // more than a twelfth of the port.
   perAddress: 1_024,
+  perSite: 4_096,
   countLoopback: false,
 };
 
@@ -110,12 +120,9 @@ class Port implements HttpServer {
   readonly #secure: boolean;
   readonly #clock: Clock;
   readonly #log: Logger;
-  readonly #proxies: TrustedProxies;
-  readonly #allowedOrigins: ReadonlySet<string>;
-  readonly #addresses: AddressCounts;
+  readonly #admission: Admission;
   /** As the system gave them: with TLS they are below those that requests and upgrades know. */
   readonly #sockets = new Set<Socket>();
-  readonly #crowded: () => void;
   #upgrades: ReadonlyMap<string, UpgradeHandler> | null = null;
   #missing: MissingParts = () => [];
   #port = 0;
@@ -126,9 +133,15 @@ class Port implements HttpServer {
     this.#clock = clock;
     this.#log = log;
     this.#secure = certificate !== null;
-    this.#proxies = new TrustedProxies(trustedProxies);
-    this.#allowedOrigins = new Set(allowedOrigins);
-    this.#addresses = new AddressCounts(limits);
+    this.#admission = new Admission({
+      secure: this.#secure,
+      proxies: new TrustedProxies(trustedProxies),
+      allowedOrigins: new Set(allowedOrigins),
+      addresses: new AddressCounts(limits),
+      onCrowded: occasionally(clock, (times) => {
+        log.warn({ times }, "connection limit of one address reached, its peers were turned away");
+      }),
+    });
     const times = {
       maxHeaderSize: limits.headBytes,
       headersTimeout: limits.headMs,
@@ -160,9 +173,6 @@ class Port implements HttpServer {
       log.warn({ times }, "connection limit reached, peers were turned away");
     });
     this.#server.on("drop", turnedAway);
-    this.#crowded = occasionally(clock, (times) => {
-      log.warn({ times }, "connection limit of one address reached, its peers were turned away");
-    });
   }
 
   get port(): number {
@@ -208,20 +218,10 @@ class Port implements HttpServer {
     cancelCut();
   }
 
-  /** Nothing is known yet but where it comes from. The clients of a trusted proxy are counted when it names them. */
   #accepted(socket: Socket): void {
-    const address = socket.remoteAddress ?? "";
-    const leave = this.#proxies.includes(address) ? () => {} : this.#addresses.take(address);
-    if (leave === null) {
-      this.#crowded();
-      socket.destroy();
-      return;
-    }
+    if (!this.#admission.accept(socket)) return;
     this.#sockets.add(socket);
-    socket.once("close", () => {
-      this.#sockets.delete(socket);
-      leave();
-    });
+    socket.once("close", () => this.#sockets.delete(socket));
   }
 
   #request(request: IncomingMessage, response: ServerResponse): void {
@@ -255,64 +255,10 @@ class Port implements HttpServer {
       sendOnSocket(socket, this.#upgrades === null ? STARTING : NOT_FOUND);
       return;
     }
-    const peer = this.#admitted(request, socket);
+    const peer = this.#admission.admit(request, socket);
     if ("remoteAddress" in peer) serve(request, socket, head, peer);
     else sendOnSocket(socket, peer);
   }
-
-  /** Who asks for an upgrade, or why it gets none. */
-  #admitted(request: IncomingMessage, socket: Duplex): Peer | HttpAnswer {
-    const peer = peerOf(request, this.#proxies);
-    if (peer === null) return CONTRADICTING_PROXY;
-    const address = request.socket.remoteAddress ?? "";
-    const secure = this.#secure || this.#proxies.isSecure(address, request.headers);
-    const arrival = { remoteAddress: peer.remoteAddress, secure };
-    if (!mayEnter(request, arrival, this.#allowedOrigins)) return FOREIGN_PAGE;
-    if (this.#proxies.includes(address)) {
-      const leave = this.#addresses.take(peer.remoteAddress);
-      if (leave === null) {
-        this.#crowded();
-        return CROWDED;
-      }
-      socket.once("close", leave);
-    }
-    return peer;
-  }
-}
-
-const HEALTHY = jsonAnswer(200, { ok: true });
-
-function readiness(missing: readonly string[]): HttpAnswer {
-  if (missing.length === 0) return HEALTHY;
-  const message = `The control plane can not do its work now: ${missing.join(", ")}`;
-  const error = { code: "UNAVAILABLE", message, details: { missing } };
-  return jsonAnswer(503, { error }, { "Retry-After": "1" });
-}
-
-const NOT_FOUND = refusal(404, "NOT_FOUND", "Nothing is served here");
-const STARTING = refusal(503, "UNAVAILABLE", "The control plane is starting", {
-  "Retry-After": "1",
-});
-const CONTRADICTING_PROXY = refusal(
-  400,
-  "INVALID_REQUEST",
-  "X-Forwarded-For and Forwarded name different callers; the proxy has to remove the one it does not set",
-);
-const FOREIGN_PAGE = refusal(
-  403,
-  "FORBIDDEN",
-  "Pages of this origin may not connect; the controller's --allowed-origin lets them",
-);
-const CROWDED = refusal(429, "RATE_LIMITED", "Too many connections come from this address", {
-  "Retry-After": "5",
-});
-const UPGRADE_REQUIRED = refusal(426, "INVALID_REQUEST", "This path serves WebSocket connections", {
-  Upgrade: "websocket",
-  Connection: "Upgrade",
-});
-
-function methodNotAllowed(allow: string): HttpAnswer {
-  return refusal(405, "INVALID_REQUEST", "The method is not allowed here", { Allow: allow });
 }
 
 function isRead(request: IncomingMessage): boolean {
@@ -330,20 +276,6 @@ const STRICT_TRANSPORT = ["Strict-Transport-Security", "max-age=31536000"] as co
 /** The rule above binds a name with all its ports: under this one it would break what else its user runs. */
 function isLocalhost({ headers }: IncomingMessage): boolean {
   return /^localhost(?::|$)/i.test(headers.host ?? "");
-}
-
-/** The answer to bytes that were no request, or not soon enough; null where TLS failed or nobody is left to read it. */
-function unreadable(error: Error): HttpAnswer | null {
-  const code = errnoOf(error);
-  if (typeof code !== "string" || !/^(?:HPE_|ERR_HTTP_)/.test(code)) return null;
-  switch (code) {
-    case "HPE_HEADER_OVERFLOW":
-      return refusal(431, "INVALID_REQUEST", "The request head is too large");
-    case "ERR_HTTP_REQUEST_TIMEOUT":
-      return refusal(408, "TIMEOUT", "The request did not come in time");
-    default:
-      return refusal(400, "INVALID_REQUEST", "This is no HTTP request");
-  }
 }
 
 function errnoOf(failure: unknown): unknown {

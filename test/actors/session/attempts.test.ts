@@ -1,6 +1,7 @@
 import { expect } from "chai";
 import fc from "fast-check";
-import { ADDRESSES_MAX, Attempts } from "../../../actors/session/attempts.ts";
+import { Attempts, NETWORKS_OF_A_SITE } from "../../../actors/session/attempts.ts";
+import { NAMES_MAX } from "../../../actors/session/buckets.ts";
 import { LemonError } from "../../../protocol/errors.ts";
 import { FakeClock, settle } from "../../support/fake-clock.ts";
 import { refusalOf } from "../../support/refusal.ts";
@@ -140,14 +141,61 @@ describe("the attempts of an address", () => {
     }
   });
 
+  it("are sixteen networks' worth for a whole IPv6 site, and each network's own besides", async () => {
+    const network = (n: number, site = "2001:db8:1") => `${site}:${n.toString(16)}::1`;
+    const guesses = async (address: string, count: number): Promise<string[]> => {
+      const found: string[] = [];
+      for (let n = 0; n < count; n += 1) found.push(await outcome(wrong, address));
+      return found;
+    };
+    // What it may not try any more costs the others nothing.
+    const first = await guesses(network(0), 1_000);
+    expect(first.filter((code) => code === "unauthorized")).to.have.length(BOUND.burst);
+    for (let n = 1; n < NETWORKS_OF_A_SITE; n += 1) {
+      expect(new Set(await guesses(network(n), BOUND.burst))).to.deep.equal(
+        new Set(["unauthorized"]),
+      );
+    }
+    const fresh = network(0xffff);
+    expect(await outcome(wrong, fresh)).to.equal("rate_limited");
+    expect(await outcome(right, fresh)).to.equal("rate_limited");
+    expect(await outcome(wrong, network(0, "2001:db8:2"))).to.equal("unauthorized");
+    expect(await outcome(wrong)).to.equal("unauthorized");
+    await clock.advance(BOUND.refillMs / NETWORKS_OF_A_SITE);
+    expect(await outcome(right, fresh)).to.equal("in");
+    expect(await outcome(wrong, fresh)).to.equal("unauthorized");
+    expect(await outcome(wrong, network(0xfffe))).to.equal("rate_limited");
+  });
+
+  it("are no more for a site when many of its networks try at once, and none of them waits for ever", async () => {
+    const allowed = BOUND.burst * NETWORKS_OF_A_SITE;
+    const all = Array.from({ length: 4 * allowed }, (_, n) =>
+      outcome(n % 2 === 0 ? wrong : right, `2001:db8:1:${(n >> 2).toString(16)}::1`),
+    );
+    const found = await Promise.all(all);
+    const count = (code: string) => found.filter((each) => each === code).length;
+    expect(count("unauthorized")).to.equal(allowed);
+    expect(count("unauthorized") + count("rate_limited") + count("in")).to.equal(all.length);
+  });
+
+  it("are spent by asking, too, for the network and the site", async () => {
+    const one = new Attempts(clock, { burst: 1, refillMs: 16_000 });
+    for (let n = 0; n < NETWORKS_OF_A_SITE; n += 1) one.spend(`2001:db8:1:${n.toString(16)}::`);
+    const refused = await refusalOf(() => one.spend("2001:db8:1:ff::"));
+    expect(refused.details).to.deep.equal({ retryAfterMs: 1_000 });
+    one.spend("2001:db8:2::");
+    const charged = one.charge("2001:db8:1:fe::", wrong, isGuess);
+    expect((await refusalOf(() => charged)).code).to.equal("rate_limited");
+  });
+
   it("are remembered for so many addresses, the one used last longest, and for none that has all", async () => {
     const one = new Attempts(clock, { burst: 1, refillMs: 1_000_000 });
     const address = (n: number): string => `10.${n >> 16}.${(n >> 8) & 255}.${n & 255}`;
-    for (let n = 0; n < ADDRESSES_MAX; n += 1) one.spend(address(n));
-    expect(one.addresses).to.equal(ADDRESSES_MAX);
+    for (let n = 0; n < NAMES_MAX; n += 1) one.spend(address(n));
+    expect(one.addresses).to.equal(NAMES_MAX);
     expect((await refusalOf(() => one.spend(address(0)))).code).to.equal("rate_limited");
-    one.spend(address(ADDRESSES_MAX));
-    expect(one.addresses).to.equal(ADDRESSES_MAX);
+    one.spend(address(NAMES_MAX));
+    expect(one.addresses).to.equal(NAMES_MAX);
     expect((await refusalOf(() => one.spend(address(0)))).code).to.equal("rate_limited");
     // The second was the one that had been quiet longest.
     one.spend(address(1));
@@ -159,7 +207,7 @@ describe("the attempts of an address", () => {
     const one = new Attempts(clock, { burst: 1, refillMs: 1_000_000 });
     const end = Promise.withResolvers<string>();
     const first = one.guard(ADDRESS, () => end.promise, isGuess);
-    for (let n = 0; n <= ADDRESSES_MAX; n += 1) one.spend(`address ${n}`);
+    for (let n = 0; n <= NAMES_MAX; n += 1) one.spend(`address ${n}`);
     let heard = false;
     const second = one.guard(
       ADDRESS,

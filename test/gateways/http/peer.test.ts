@@ -57,14 +57,54 @@ describe("the loopback opt-in", () => {
     assert.isFalse(await admitted({}, false));
   });
 
-  it("lets pages of this machine in, under a loopback name", async () => {
+  it("is void for a page that another program on this machine served", async () => {
     for (const origin of [
       "http://localhost:4080",
       "https://localhost",
       "http://127.0.0.1:5173",
       "http://[::1]:80",
+      "null",
     ]) {
-      assert.isTrue(await admitted({ origin }), origin);
+      const headers =
+        origin === "null" ? { "Sec-WebSocket-Origin": "http://localhost" } : { origin };
+      assert.isFalse(await admitted(headers), origin);
+    }
+  });
+
+  it("lets a page in that the operator named, if this machine served it", async () => {
+    const allowedOrigins = ["http://localhost:4080", "http://[::1]"];
+    for (const [origin, isIn] of [
+      ["http://localhost:4080", true],
+      ["http://[::1]:80", true],
+      ["http://localhost:4081", false],
+      ["https://localhost:4080", false],
+      ["http://127.0.0.1:4080", false],
+    ] as const) {
+      assert.equal(await admitted({ origin }, true, { allowedOrigins }), isIn, origin);
+      assert.equal(await admitted({ origin }, false, { allowedOrigins }), false, origin);
+    }
+    const [origin, foreign] = ["http://localhost:4080", "http://localhost:4081"];
+    const both = { origin, "sec-websocket-origin": foreign };
+    assert.isFalse(await admitted(both, true, { allowedOrigins }));
+  });
+
+  it("lets the controller's own pages in, by the address they were asked for", async () => {
+    const gateway = await testGateway({ allowUnauthenticatedLoopback: true });
+    try {
+      const greeted = async (headers: Record<string, string>) => {
+        const client = await WsClient.open(gateway.url, { headers });
+        const { type } = await client.call("connect", {});
+        await client.close();
+        return type === "hello-ok";
+      };
+      const { port } = gateway;
+      assert.isTrue(await greeted({ origin: `http://127.0.0.1:${port}` }));
+      const host = `localhost:${port}`;
+      assert.isTrue(await greeted({ host, origin: `http://${host}` }));
+      assert.isFalse(await greeted({ host, origin: `https://${host}` }));
+      assert.isFalse(await greeted({ origin: `http://${host}` }));
+    } finally {
+      await gateway.close();
     }
   });
 

@@ -22,8 +22,8 @@ describe("an address", () => {
 });
 
 describe("the connections of one address", () => {
-  const counts = (perAddress = 2, countLoopback = false) =>
-    new AddressCounts({ perAddress, countLoopback });
+  const counts = (perAddress = 2, countLoopback = false, perSite = 5) =>
+    new AddressCounts({ perAddress, countLoopback, perSite });
 
   it("are as many as may be, and one more when one has left", () => {
     const some = counts();
@@ -47,6 +47,21 @@ describe("the connections of one address", () => {
     assert.isNotNull(some.take("64:ff9b::192.0.2.1"));
     assert.isNotNull(some.take("64:ff9b::c000:202"));
     assert.isNull(some.take("64:ff9b::192.0.2.3"));
+  });
+
+  it("are bounded for a whole /48 too, which a site can have, and free again when they leave", () => {
+    const some = counts();
+    const leave = [1, 2, 3, 4, 5].map((n) => some.take(`2001:db8:1:${n}::1`));
+    assert.isFalse(leave.includes(null));
+    assert.isNull(some.take("2001:db8:1:6::1"));
+    assert.isNotNull(some.take("2001:db8:2:6::1"));
+    leave[0]?.();
+    // Who was turned away has counted nowhere.
+    assert.isNotNull(some.take("2001:db8:1:6::1"));
+    assert.isNull(some.take("2001:db8:1:6::2"));
+    for (const one of leave.slice(1)) one?.();
+    assert.isNotNull(some.take("2001:db8:1:6::2"));
+    assert.isNull(some.take("2001:db8:1:6::3"));
   });
 
   it("are not counted for this machine's own, unless that was asked for", () => {
