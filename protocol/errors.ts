@@ -244,6 +244,12 @@ export const ERRORS = {
   ),
 
   // --- secrets ------------------------------------------------------------------------------------------
+  secret_name_reserved: row(
+    "FORBIDDEN",
+    false,
+    "Names below lemon_bot/invocations/ are reserved; nothing was changed",
+  ),
+  secret_resolution_failed: row("UNAVAILABLE", false, "A secret could not be resolved"),
   secret_not_found: row("NOT_FOUND", false, "There is no such secret"),
   secret_operation_conflict: row(
     "CONFLICT",

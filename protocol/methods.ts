@@ -46,6 +46,17 @@ import {
   nodeRevoke,
 } from "./methods/nodes.ts";
 import { nodeProcessCancel, nodeProcessGet, nodeProcessRun } from "./methods/process.ts";
+import {
+  nodeSecretsDelete,
+  nodeSecretsList,
+  nodeSecretsReceipt,
+  nodeSecretsSet,
+  secretsDelete,
+  secretsExists,
+  secretsList,
+  secretsSet,
+  secretsStatus,
+} from "./methods/secrets.ts";
 import { health, status, supervisionTree } from "./methods/system.ts";
 
 const DECLARED = [
@@ -92,6 +103,15 @@ const DECLARED = [
   nodeRemove,
   nodeRename,
   nodeRevoke,
+  nodeSecretsDelete,
+  nodeSecretsList,
+  nodeSecretsReceipt,
+  nodeSecretsSet,
+  secretsDelete,
+  secretsExists,
+  secretsList,
+  secretsSet,
+  secretsStatus,
   status,
   supervisionTree,
   systemPresence,

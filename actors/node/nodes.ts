@@ -28,6 +28,7 @@ import { pairingSpec } from "./pairing.ts";
 import { type ProcessMethod, processMethods } from "./process-methods.ts";
 import { type NodeRecord, nodeRecord, type Opening } from "./record.ts";
 import { registrySpec } from "./registry.ts";
+import { type SecretMethod, secretMethods } from "./secret-methods.ts";
 import { type Secrets, systemSecrets } from "./secrets.ts";
 import type { EndSessions, NodeEvent } from "./sessions.ts";
 import { type NodeSocket, NodeSockets } from "./sockets.ts";
@@ -65,7 +66,13 @@ export interface NodesOptions {
   readonly redeemDevice?: RedeemDevice;
 }
 
-type NodeMethod = NodeEventMethod | FleetMethod | FileMethod | ProcessMethod | EnrolmentMethod;
+type NodeMethod =
+  | NodeEventMethod
+  | FleetMethod
+  | FileMethod
+  | ProcessMethod
+  | SecretMethod
+  | EnrolmentMethod;
 
 export interface Nodes {
   readonly methods: MethodHandlers<NodeMethod>;
@@ -160,6 +167,7 @@ export async function openNodes(options: NodesOptions): Promise<Nodes> {
       ...fleetMethods({ fleet, directory, registry }),
       ...processMethods({ fleet, directory }),
       ...fileMethods({ fleet, directory, clock }),
+      ...secretMethods({ fleet, directory }),
       ...nodeEventMethods({ sockets, clock, publish }),
       ...enrolmentMethods({
         fleet,

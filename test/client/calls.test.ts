@@ -303,6 +303,26 @@ describe("a call", () => {
     expect(error.message).to.include("node.process.get").and.to.include("t:1");
   });
 
+  for (const operationId of [undefined, "o:1"]) {
+    it(`that is cut off names the read of a secret's proof ${operationId === undefined ? "not, when it has no" : "by its"} operation id`, async () => {
+      await start();
+      peer.on("node.secrets.set", (_params, connection) => {
+        connection.drop();
+        return SILENCE;
+      });
+      const given = { nodeId: NODE_ID, name: "token", value: "canary-value" };
+      const id = operationId === undefined ? {} : { operationId };
+      const error = await callError(() => client.call("node.secrets.set", { ...given, ...id }));
+      expect(error.mutationMayHaveApplied).to.equal(true);
+      expect(error.message).to.not.include("canary");
+      expect(error.settledBy).to.deep.equal(
+        operationId === undefined
+          ? null
+          : { method: "node.secrets.receipt", params: { nodeId: NODE_ID, operationId } },
+      );
+    });
+  }
+
   it("that is a read may be repeated when the line is cut", async () => {
     await start();
     peer.on("node.list", (_params, connection) => {

@@ -193,11 +193,12 @@ export class NodesRoom {
     worker: {
       readonly answer?: (method: string, params: unknown) => unknown;
       readonly capabilities?: Readonly<Record<string, unknown>>;
+      readonly sealKey?: string;
     } = {},
   ) {
     const joined = await this.join(name);
-    const { capabilities = CAPABILITIES } = worker;
-    const shown = opening({ capabilities });
+    const { capabilities = CAPABILITIES, sealKey } = worker;
+    const shown = opening({ capabilities, ...(sealKey === undefined ? {} : { sealKey }) });
     const opened = await this.nodes.methods["node.link.open"](shown, joined.session);
     const nodeKey = opened.nodeKey as NodeKey;
     this.link.workers.set(nodeKey, ({ method, params }) =>

@@ -619,4 +619,11 @@ const PARAMS: Readonly<Record<string, object>> = {
   "node.remove": { nodeId: "n" },
   "node.rename": { nodeId: "n", name: "x" },
   "node.revoke": { nodeId: "n" },
+  "node.secrets.delete": { nodeId: "n", name: "s" },
+  "node.secrets.list": { nodeId: "n" },
+  "node.secrets.receipt": { nodeId: "n", operationId: "o" },
+  "node.secrets.set": { nodeId: "n", name: "s", value: "v" },
+  "secrets.delete": { name: "s" },
+  "secrets.exists": { name: "s" },
+  "secrets.set": { name: "s", value: "v" },
 };

@@ -1,0 +1,11 @@
+/** Owns how the methods of this room ask a vault. */
+import type { ActorRef } from "../../supervision/actor.ts";
+import type { VaultMessages } from "./messages.ts";
+
+export type Vault = Pick<ActorRef<VaultMessages>, "ask">;
+
+/** Below a method's 30 s, so that a vault which is slow is told of as what it is. */
+export const VAULT_DEADLINE = { deadlineMs: 25_000 } as const;
+
+/** Who put a secret there that came by a method. */
+export const SET_BY_HAND = "manual";
