@@ -21,17 +21,19 @@ export const jobId = z
   .regex(/^j_[0-9a-f]{6,32}$/)
   .describe("Given by host-agent.");
 
-export const job = z.object({
-  job_id: jobId,
-  kind: z.string(),
-  status: jobStatus,
-  queue_position: z.int().min(1).optional().describe("Of a queued job, from 1."),
-  progress: z.number().min(0).max(1).optional(),
-  started_at: z.iso.datetime().optional(),
-  finished_at: z.iso.datetime().optional(),
-  result: z.record(z.string(), z.unknown()).optional(),
-  error: z.object({ code: z.string(), message: z.string() }).optional(),
-});
+export const job = z
+  .object({
+    job_id: jobId,
+    kind: z.string(),
+    status: jobStatus,
+    queue_position: z.int().min(1).optional().describe("Of a queued job, from 1."),
+    progress: z.number().min(0).max(1).optional(),
+    started_at: z.iso.datetime().optional(),
+    finished_at: z.iso.datetime().optional(),
+    result: z.record(z.string(), z.unknown()).optional(),
+    error: z.object({ code: z.string(), message: z.string() }).optional(),
+  })
+  .meta({ id: "Job" });
 export type JobView = z.infer<typeof job>;
 
 /** One frame of a log: a line, or that some were lost. */

@@ -4,6 +4,7 @@
  */
 import { z } from "zod";
 import { type AnyEventName, EVENT_SPECS, EVENTS } from "../../protocol/events.ts";
+import { jsonSchemaOf } from "../../protocol/json-schema.ts";
 import type { MethodSpec } from "../../protocol/method.ts";
 import { LEMON_VERSION } from "../../protocol/version.ts";
 import {
@@ -23,7 +24,6 @@ import {
   stateVersion,
 } from "./frames.ts";
 import { METHODS_BY_NAME } from "./methods-page.ts";
-import { jsonSchemaOf } from "./schema.ts";
 
 export type Json =
   | null

@@ -1,9 +1,9 @@
 /** Owns the page of the events: who hears them, what they carry. */
 import { EVENT_SPECS, EVENTS, type EventSpec, TOPICS } from "../../protocol/events.ts";
+import { jsonSchemaOf } from "../../protocol/json-schema.ts";
 import { eventExample } from "./examples.ts";
 import { fieldTable } from "./fields.ts";
 import { anchor, code, json, NOTICE, page, table } from "./markdown.ts";
-import { jsonSchemaOf } from "./schema.ts";
 
 export function eventsPage(): string {
   const named = (topics: readonly string[]): string =>

@@ -1,6 +1,7 @@
 /** Owns how the fields of a JSON Schema read as rows of a table. */
+
+import type { JsonSchema } from "../../protocol/json-schema.ts";
 import { table } from "./markdown.ts";
-import type { JsonSchema } from "./schema.ts";
 
 type SubSchema = JsonSchema | boolean;
 

@@ -1,12 +1,12 @@
 /** Owns the page that says of every method what it takes, answers and promises. */
 import { POLICY } from "../../protocol/frames.ts";
+import { type JsonSchema, jsonSchemaOf } from "../../protocol/json-schema.ts";
 import type { MethodSpec } from "../../protocol/method.ts";
 import { METHODS } from "../../protocol/methods.ts";
 import { SCOPES_OF_ROLE } from "../../protocol/scopes.ts";
 import { exampleOf } from "./examples.ts";
 import { fieldTable, grouped } from "./fields.ts";
 import { anchor, code, json, NOTICE, page, table } from "./markdown.ts";
-import { type JsonSchema, jsonSchemaOf } from "./schema.ts";
 
 /** Every method, by its name in the order of the alphabet. */
 export const METHODS_BY_NAME: readonly MethodSpec[] = [...METHODS.values()].sort((a, b) =>

@@ -1,4 +1,5 @@
 /** Owns the list of what is generated: each file of `docs/reference/` and its text. */
+import { openApiDocument } from "../../protocol/host-agent/openapi.ts";
 import { asyncApi } from "./asyncapi.ts";
 import { cliPage } from "./cli-page.ts";
 import { errorsPage } from "./errors-page.ts";
@@ -12,6 +13,7 @@ export async function referencePages(): Promise<ReadonlyMap<string, string>> {
     ["cli.md", await cliPage()],
     ["errors.md", errorsPage()],
     ["events.md", eventsPage()],
+    ["host-agent.openapi.json", `${JSON.stringify(openApiDocument(), null, 2)}\n`],
     ["methods.md", methodsPage()],
   ]);
 }

@@ -1,8 +1,8 @@
 import { expect } from "chai";
 import { z } from "zod";
 import { base64Field } from "../../../protocol/base64.ts";
+import { jsonSchemaOf } from "../../../protocol/json-schema.ts";
 import { fieldTable } from "../../../scripts/reference/fields.ts";
-import { jsonSchemaOf } from "../../../scripts/reference/schema.ts";
 
 function rows(schema: z.ZodType, io: "input" | "output" = "input"): readonly string[] {
   const text = fieldTable(jsonSchemaOf(schema, io).schema);

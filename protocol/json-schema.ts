@@ -1,5 +1,5 @@
 /**
- * Owns how a zod declaration becomes JSON Schema, so that pages and AsyncAPI document say the same.
+ * Owns how a zod declaration becomes JSON Schema, so that pages, AsyncAPI and OpenAPI documents say the same.
  *
  * What JSON Schema can not express (a refinement, the sentence of a pattern) is added to the description,
  * in the words that a refusal would use.
@@ -10,21 +10,26 @@ export type JsonSchema = z.core.JSONSchema.BaseSchema;
 
 interface Converted {
   readonly schema: JsonSchema;
-  /** Shapes with a name of their own, to which the schema points with `#/definitions/<name>`. */
+  /** Shapes with a name of their own, to which the schema points with `#/definitions/<name>` or `#/$defs/<name>`. */
   readonly shapes: Readonly<Record<string, JsonSchema>>;
 }
 
 interface Shapes {
   readonly definitions?: Readonly<Record<string, JsonSchema>>;
+  readonly $defs?: Readonly<Record<string, JsonSchema>>;
 }
 
-/**
- * In the dialect that AsyncAPI 3.0 reads (a superset of JSON Schema draft-07). `input`: what a caller may
- * send; `output`: what a reader gets, with members that a newer version may add.
- */
-export function jsonSchemaOf(schema: z.ZodType, io: "input" | "output"): Converted {
+/** `draft-7` is what AsyncAPI 3.0 reads (a superset of it), `draft-2020-12` what OpenAPI 3.1 does. */
+type Dialect = "draft-7" | "draft-2020-12";
+
+/** `input`: what a caller may send; `output`: what a reader gets, with members that a newer version may add. */
+export function jsonSchemaOf(
+  schema: z.ZodType,
+  io: "input" | "output",
+  dialect: Dialect = "draft-7",
+): Converted {
   const { $schema, ...converted }: JsonSchema & Shapes = z.toJSONSchema(schema, {
-    target: "draft-7",
+    target: dialect,
     io,
     override({ zodSchema, jsonSchema }) {
       const text = textOf(zodSchema);
@@ -34,8 +39,8 @@ export function jsonSchemaOf(schema: z.ZodType, io: "input" | "output"): Convert
         delete jsonSchema.additionalProperties;
     },
   });
-  const { definitions = {}, ...inPlace } = converted;
-  return { schema: inPlace, shapes: definitions };
+  const { definitions = {}, $defs = {}, ...inPlace } = converted;
+  return { schema: inPlace, shapes: { ...definitions, ...$defs } };
 }
 
 /** Its description and, for what is no keyword of JSON Schema, its conditions. */
