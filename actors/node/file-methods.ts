@@ -22,6 +22,7 @@ import {
   nodeFsStat,
   nodeFsWrite,
 } from "../../protocol/methods/files.ts";
+import { Base64 } from "../session/answer-text.ts";
 import type { Caller, MethodHandlers } from "../session/handler.ts";
 import type { Directory } from "./directory.ts";
 import type { Fleet } from "./fleet.ts";
@@ -141,7 +142,7 @@ export function fileMethods(options: FileMethodsOptions): MethodHandlers<FileMet
         });
       const { length } = request;
       const { bytes, ...told } = await lanes.through(node, caller.connectionId, length, read);
-      return { ...told, length: bytes.length, dataBase64: base64(bytes) };
+      return { ...told, length: bytes.length, dataBase64: new Base64(bytes) };
     },
 
     "node.fs.write": async (params, caller) => {
@@ -200,10 +201,6 @@ export function fileMethods(options: FileMethodsOptions): MethodHandlers<FileMet
       return { ...answer, deleted: true };
     },
   };
-}
-
-function base64(bytes: Uint8Array): string {
-  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString("base64");
 }
 
 /** A node that tells what went wrong keeps its word for it; silence has one name. */

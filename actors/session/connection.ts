@@ -4,6 +4,7 @@
  */
 import type { RequestFrame } from "../../protocol/frames.ts";
 import type { ConnectionId } from "../../protocol/ids.ts";
+import type { LongText } from "./answer-text.ts";
 
 /** One open socket, as its session uses it. Nothing is read from it before `attach`. */
 export interface Connection {
@@ -18,7 +19,7 @@ export interface Connection {
   /** Bytes of answers that wait for the reader. */
   readonly unsentAnswerBytes: number;
   /** Sends one text frame, after all that was sent before it; it waits for a reader that is behind. */
-  answer(text: string): void;
+  answer(text: string | LongText): void;
   /** The same, but a reader too far behind is cut instead of waited for. */
   event(text: string): void;
   /**

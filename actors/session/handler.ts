@@ -5,6 +5,7 @@
 import type { ConnectionId, NodeId } from "../../protocol/ids.ts";
 import type { MethodName, ParamsOf, ResultOf } from "../../protocol/methods.ts";
 import type { Role, Scope } from "../../protocol/scopes.ts";
+import type { Given } from "./answer-text.ts";
 import type { Connection } from "./connection.ts";
 
 /** Who a connection proved to be. */
@@ -34,7 +35,7 @@ export type OnNode = (caller: Caller, attend: Connection["attend"]) => void;
 type MethodHandler<M extends MethodName> = (
   params: ParamsOf<M>,
   caller: Caller,
-) => Promise<ResultOf<M>> | ResultOf<M>;
+) => Promise<Given<ResultOf<M>>> | Given<ResultOf<M>>;
 
 /** Handlers of some methods; their union is what a control plane serves and advertises. */
 export type MethodHandlers<M extends MethodName = MethodName> = {

@@ -10,10 +10,11 @@
 import type { Logger } from "pino";
 import type { CancelTimer, Clock } from "../../host/clock.ts";
 import { LemonError } from "../../protocol/errors.ts";
-import { errorText, type RequestFrame, responseText } from "../../protocol/frames.ts";
+import { errorText, type RequestFrame } from "../../protocol/frames.ts";
 import { codeOf, logFrames } from "../../supervision/log.ts";
 import { isThenable } from "../../supervision/outcome.ts";
 import { AnswerRoom } from "./answer-room.ts";
+import { answerText, type LongText } from "./answer-text.ts";
 import type { Connection } from "./connection.ts";
 import type { Caller } from "./handler.ts";
 import type { Admitted, Route, Routes } from "./routes.ts";
@@ -160,10 +161,10 @@ export class Requests {
 
   #succeed(id: string, route: Route, result: unknown): void {
     const { checkResults, connection, maxPayload } = this.#setting;
-    let text: string;
+    let text: string | LongText;
     try {
       if (checkResults && !route.declares(result)) throw new TypeError("not the declared result");
-      text = responseText(id, result);
+      text = answerText(id, result);
     } catch (failure) {
       this.#fail(id, route, failure);
       return;
@@ -188,7 +189,8 @@ export class Requests {
 }
 
 /** UTF-8 takes one to three bytes a UTF-16 unit, so most texts need no counting. */
-function isLargerThan(maxBytes: number, text: string): boolean {
+function isLargerThan(maxBytes: number, text: string | LongText): boolean {
+  if (typeof text !== "string") return text.length > maxBytes;
   if (text.length * 3 <= maxBytes) return false;
   return text.length > maxBytes || Buffer.byteLength(text) > maxBytes;
 }

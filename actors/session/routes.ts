@@ -9,6 +9,7 @@ import { LemonError } from "../../protocol/errors.ts";
 import type { MethodSpec } from "../../protocol/method.ts";
 import { METHODS } from "../../protocol/methods.ts";
 import { paramsReader } from "../../protocol/params.ts";
+import { Base64 } from "./answer-text.ts";
 import type { Caller, MethodHandlers } from "./handler.ts";
 
 /** One served method. */
@@ -71,8 +72,15 @@ function route(spec: MethodSpec, handler: AnyHandler): Route {
         run: () => handler(params as never, caller),
       };
     },
-    declares: (result) => spec.result.safeParse(result).success,
+    declares: (result) => spec.result.safeParse(asText(result)).success,
   };
+}
+
+/** As its client will read it. */
+function asText(result: unknown): unknown {
+  if (typeof result !== "object" || result === null || Array.isArray(result)) return result;
+  const text = (value: unknown) => (value instanceof Base64 ? value.toJSON() : value);
+  return Object.fromEntries(Object.entries(result).map(([name, value]) => [name, text(value)]));
 }
 
 function checkRights(spec: MethodSpec, caller: Caller): void {

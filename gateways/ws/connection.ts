@@ -9,6 +9,7 @@
  */
 import type { Socket } from "node:net";
 import { type RawData, WebSocket } from "ws";
+import type { LongText } from "../../actors/session/answer-text.ts";
 import type { Attention, Connection, ConnectionListener } from "../../actors/session/connection.ts";
 import type { CancelTimer, Clock } from "../../host/clock.ts";
 import type { LemonError } from "../../protocol/errors.ts";
@@ -134,7 +135,7 @@ export class WsConnection implements Connection, Watched {
     return this.#queue.answerBytes;
   }
 
-  answer(text: string): void {
+  answer(text: string | LongText): void {
     this.#queue.push(text, "answer");
   }
 

@@ -9,6 +9,7 @@
  * 4. `onPressure` is told true when the answers that wait exceed `maxAnswerBytes`, false when half is left:
  *    whoever causes answers has to stop meanwhile.
  */
+import type { LongText } from "../../actors/session/answer-text.ts";
 import type { CancelTimer, Clock } from "../../host/clock.ts";
 import type { Backlog, Holder } from "./backlog.ts";
 
@@ -44,9 +45,16 @@ type Kind = "answer" | "event";
 
 interface Waiting {
   readonly sinceMs: number;
-  readonly text: string;
+  readonly text: string | LongText;
   readonly bytes: number;
   readonly kind: Kind;
+}
+
+interface Rest {
+  readonly sinceMs: number;
+  readonly kind: Kind;
+  readonly fragments: Iterator<Buffer, void>;
+  leftBytes: number;
 }
 
 export class SendQueue implements Holder {
@@ -58,7 +66,7 @@ export class SendQueue implements Holder {
 
   #waiting = new Fifo<Waiting>();
   /** What is left of the large text that is leaving in fragments. */
-  #rest: { readonly sinceMs: number; readonly data: Buffer; readonly kind: Kind } | null = null;
+  #rest: Rest | null = null;
   /** Bytes that wait, those of `#rest` included. */
   readonly #bytes: Record<Kind, number> = { answer: 0, event: 0 };
   /** Frames handed over that the system has not taken yet. */
@@ -89,15 +97,24 @@ export class SendQueue implements Holder {
     return this.#bytes.answer;
   }
 
-  push(text: string, kind: Kind): void {
+  push(text: string | LongText, kind: Kind): void {
     if (this.#ended) return;
-    const atOnce =
+    if (typeof text !== "string") {
+      this.#enqueue(text, text.length, kind);
+    } else if (this.#mayGoAtOnce(text)) {
+      this.#hand(text, true);
+    } else {
+      this.#enqueue(text, Buffer.byteLength(text), kind);
+    }
+    if (this.#cancelWatch === null && this.#outlet.bufferedAmount > 0) this.#watch();
+  }
+
+  #mayGoAtOnce(text: string): boolean {
+    return (
       this.#isEmpty() &&
       text.length * UTF8_BYTES_PER_UNIT <= FRAGMENT_BYTES &&
-      this.#outlet.bufferedAmount < HANDED_BYTES;
-    if (atOnce) this.#hand(text, true);
-    else this.#enqueue(text, kind);
-    if (this.#cancelWatch === null && this.#outlet.bufferedAmount > 0) this.#watch();
+      this.#outlet.bufferedAmount < HANDED_BYTES
+    );
   }
 
   get waitedMs(): number {
@@ -130,8 +147,7 @@ export class SendQueue implements Holder {
     this.#tellFlushed();
   }
 
-  #enqueue(text: string, kind: Kind): void {
-    const bytes = Buffer.byteLength(text);
+  #enqueue(text: string | LongText, bytes: number, kind: Kind): void {
     this.#waiting.push({ sinceMs: this.#clock.monotonicMs(), text, bytes, kind });
     this.#bytes[kind] += bytes;
     this.#backlog.take(this, bytes);
@@ -149,14 +165,15 @@ export class SendQueue implements Holder {
   #pump(): void {
     while (!this.#ended && this.#outlet.bufferedAmount < HANDED_BYTES) {
       if (this.#rest !== null) {
-        this.#handFragment(this.#rest.data, this.#rest);
+        this.#handFragment(this.#rest);
         continue;
       }
       const next = this.#waiting.shift();
       if (next === undefined) return;
-      const { text, bytes, kind } = next;
-      if (bytes > FRAGMENT_BYTES) {
-        this.#handFragment(Buffer.from(text), next);
+      const { text, bytes, kind, sinceMs } = next;
+      if (typeof text !== "string" || bytes > FRAGMENT_BYTES) {
+        const fragments = fragmentsOf(text);
+        this.#handFragment({ sinceMs, kind, fragments, leftBytes: bytes });
       } else {
         this.#leaves(kind, bytes);
         this.#hand(text, true);
@@ -164,11 +181,13 @@ export class SendQueue implements Holder {
     }
   }
 
-  #handFragment(data: Buffer, { kind, sinceMs }: Pick<Waiting, "kind" | "sinceMs">): void {
-    const fragment = data.subarray(0, FRAGMENT_BYTES);
-    const last = fragment.length === data.length;
-    this.#rest = last ? null : { data: data.subarray(FRAGMENT_BYTES), kind, sinceMs };
-    this.#leaves(kind, fragment.length);
+  #handFragment(rest: Rest): void {
+    const { value: fragment } = rest.fragments.next();
+    if (fragment === undefined) throw new TypeError("a text ended before its length");
+    rest.leftBytes -= fragment.length;
+    const last = rest.leftBytes === 0;
+    this.#rest = last ? null : rest;
+    this.#leaves(rest.kind, fragment.length);
     this.#hand(fragment, last);
   }
 
@@ -234,6 +253,16 @@ export class SendQueue implements Holder {
       if (leftMs > 0) this.#watchFor(leftMs);
       else this.shed();
     });
+  }
+}
+
+function fragmentsOf(text: string | LongText): Iterator<Buffer, void> {
+  return typeof text === "string" ? slices(Buffer.from(text)) : text.fragments(FRAGMENT_BYTES);
+}
+
+function* slices(data: Buffer): Generator<Buffer, void> {
+  for (let at = 0; at < data.length; at += FRAGMENT_BYTES) {
+    yield data.subarray(at, at + FRAGMENT_BYTES);
   }
 }
 

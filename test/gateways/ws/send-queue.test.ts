@@ -1,5 +1,7 @@
+import { randomBytes } from "node:crypto";
 import { assert } from "chai";
 import fc from "fast-check";
+import { LongText } from "../../../actors/session/answer-text.ts";
 import { Backlog } from "../../../gateways/ws/backlog.ts";
 import { type Outlet, type SendBounds, SendQueue } from "../../../gateways/ws/send-queue.ts";
 import { FakeClock } from "../../support/fake-clock.ts";
@@ -72,6 +74,18 @@ describe("the send queue of a socket", () => {
       outlet.texts.map((text) => Number(text)),
       [...Array(40).keys()],
     );
+    assert.equal(backlog.bytes, 0);
+  });
+
+  it("sends base64 that is made as it leaves in its turn, with no more of it in the socket's hands", () => {
+    const { backlog, outlet, queue } = setUp();
+    const bytes = randomBytes(1_000 * KIB);
+    const long = new LongText('{"data":"', bytes, '"}}');
+    for (const text of ["before", long, "after"]) queue.push(text, "answer");
+    assert.isBelow(outlet.mostBuffered, 128 * KIB);
+    outlet.takeAll();
+    assert.deepEqual(outlet.texts, ["before", `{"data":"${bytes.toString("base64")}"}}`, "after"]);
+    assert.isBelow(outlet.mostBuffered, 128 * KIB + 64);
     assert.equal(backlog.bytes, 0);
   });
 
