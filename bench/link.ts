@@ -10,6 +10,7 @@ import type { AddressInfo } from "node:net";
 import { fileURLToPath } from "node:url";
 import { createUser } from "@nats-io/nkeys";
 import { jwtAuthenticator } from "@nats-io/transport-node";
+import { refuseLeaf } from "../gateways/http/leaf-refusal.ts";
 import { systemClock } from "../host/clock.ts";
 import type { NodeKey } from "../protocol/ids.ts";
 import { startController } from "../test/support/link-fleet.ts";
@@ -59,6 +60,7 @@ async function port(ration: Ration): Promise<Port> {
   const hubWebsocket = { host: "127.0.0.1", port: controller.hub.child.ports.websocket };
   const proxy = createLeafProxy({
     hubWebsocket,
+    refuse: refuseLeaf,
     clock: systemClock,
     log: controller.log.log,
     ration,

@@ -36,6 +36,7 @@ import {
 } from "../../actors/session/authenticate.ts";
 import { loadOperatorToken } from "../../actors/session/operator-token.ts";
 import { startSessions } from "../../actors/session/sessions.ts";
+import { refuseLeaf } from "../../gateways/http/leaf-refusal.ts";
 import { listenHttp } from "../../gateways/http/server.ts";
 import { wsGateway } from "../../gateways/ws/gateway.ts";
 import { identify } from "../../host/process-identity.ts";
@@ -222,6 +223,7 @@ export async function startController(
       ? null
       : createLeafProxy({
           hubWebsocket: { host: "127.0.0.1", port: hub.own.websocketPort },
+          refuse: refuseLeaf,
           clock,
           log,
         });

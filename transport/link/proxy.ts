@@ -19,7 +19,7 @@ import type { Clock } from "../../host/clock.ts";
 import { askHub, type Consent } from "./handshake.ts";
 import { pipe } from "./pipe.ts";
 import { createRation, type Ration } from "./ration.ts";
-import { judge, type RefusalStatus, refusal, responseHead } from "./upgrade.ts";
+import { judge, type RefusalStatus, responseHead } from "./upgrade.ts";
 
 const DEFAULT_LIMITS: LeafProxyLimits = {
   handshakeMs: 5_000,
@@ -31,6 +31,8 @@ const DEFAULT_LIMITS: LeafProxyLimits = {
 export interface LeafProxyOptions {
   /** The hub's websocket listener. */
   readonly hubWebsocket: { readonly host: string; readonly port: number };
+  /** Answers in plain HTTP and closes; what the client still sends is not read. */
+  readonly refuse: (node: Duplex, status: RefusalStatus) => void;
   readonly clock: Clock;
   readonly log: Logger;
   readonly ration?: Ration;
@@ -54,7 +56,7 @@ export interface LeafProxy {
 }
 
 export function createLeafProxy(options: LeafProxyOptions): LeafProxy {
-  const { hubWebsocket, clock, log } = options;
+  const { hubWebsocket, refuse, clock, log } = options;
   const limits = { ...DEFAULT_LIMITS, ...options.limits };
   const ration = options.ration ?? createRation({ clock });
   const pending = new Map<Duplex, AbortController>();
@@ -136,9 +138,4 @@ export function createLeafProxy(options: LeafProxyOptions): LeafProxy {
       for (const node of [...pending.keys(), ...links]) node.destroy();
     },
   };
-}
-
-/** Answers in plain HTTP and closes; what the client still sends is not read. */
-function refuse(socket: Duplex, status: RefusalStatus): void {
-  socket.end(refusal(status), () => socket.destroy());
 }

@@ -81,29 +81,8 @@ export function responseHead(key: string): string {
   ]);
 }
 
-const REASONS = {
-  400: "Bad Request",
-  404: "Not Found",
-  405: "Method Not Allowed",
-  426: "Upgrade Required",
-  502: "Bad Gateway",
-  503: "Service Unavailable",
-  504: "Gateway Timeout",
-} as const;
-export type RefusalStatus = keyof typeof REASONS;
-
-/** A whole response that ends the connection. */
-export function refusal(status: RefusalStatus): string {
-  const extra = status === 426 ? ["Upgrade: websocket", "Sec-WebSocket-Version: 13"] : [];
-  return head([
-    `HTTP/1.1 ${status} ${REASONS[status]}`,
-    ...extra,
-    ...(status === 405 ? ["Allow: GET"] : []),
-    ...(status === 503 ? ["Retry-After: 1"] : []),
-    "Connection: close",
-    "Content-Length: 0",
-  ]);
-}
+/** A link that is not to be: what was asked (4xx), or how the hub took it (5xx). */
+export type RefusalStatus = 400 | 404 | 405 | 426 | 502 | 503 | 504;
 
 function acceptOf(key: string): string {
   return createHash("sha1").update(`${key}${ACCEPT_GUID}`).digest("base64");

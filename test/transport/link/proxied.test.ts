@@ -6,6 +6,7 @@ import { createServer as createHttpsServer } from "node:https";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { expect } from "chai";
+import { refuseLeaf } from "../../../gateways/http/leaf-refusal.ts";
 import { systemClock } from "../../../host/clock.ts";
 import { leafRemoteUrl } from "../../../transport/link/leaf.ts";
 import { createLeafProxy, type LeafProxy } from "../../../transport/link/proxy.ts";
@@ -21,6 +22,7 @@ describe("a leaf behind the controller's own port", () => {
     const { websocket: port } = controller.hub.child.ports;
     proxy = createLeafProxy({
       hubWebsocket: { host: "127.0.0.1", port },
+      refuse: refuseLeaf,
       clock: systemClock,
       log: controller.log.log,
     });

@@ -3,6 +3,7 @@ import { once } from "node:events";
 import { createServer as createHttpServer, type Server as HttpServer } from "node:http";
 import { type AddressInfo, connect, createServer, type Server, type Socket } from "node:net";
 import { expect } from "chai";
+import { refuseLeaf } from "../../../gateways/http/leaf-refusal.ts";
 import { createLeafProxy, type LeafProxy } from "../../../transport/link/proxy.ts";
 import type { Ration } from "../../../transport/link/ration.ts";
 import { FakeClock, settle } from "../../support/fake-clock.ts";
@@ -163,6 +164,7 @@ describe("the leaf proxy", () => {
   const newProxy = (limits = {}, port = hub.port): LeafProxy =>
     createLeafProxy({
       hubWebsocket: { host: "127.0.0.1", port },
+      refuse: refuseLeaf,
       clock,
       log: logLines().log,
       ration,
