@@ -19,6 +19,7 @@ import {
   type Behaviour,
   later,
 } from "../../supervision/actor.ts";
+import { Turns, type TurnsBound } from "../../supervision/turns.ts";
 import type { Directory } from "./directory.ts";
 import type { LinkAccounts, LinkCall, LinkCalls, LinkEvent } from "./link.ts";
 import { PING_DEADLINE_MS, Presence, type Status } from "./presence.ts";
@@ -26,7 +27,6 @@ import { type NodeRecord, type Opening, storeSeen } from "./record.ts";
 import type { RegistryProtocol } from "./registry.ts";
 import type { Secrets } from "./secrets.ts";
 import type { EndSessions } from "./sessions.ts";
-import { Turns } from "./turns.ts";
 import { type OpenedLink, WorkerLink, type WorkerSession } from "./worker-link.ts";
 
 /** What is known of a node beyond its record. */
@@ -63,6 +63,14 @@ export type NodeProtocol = {
   settled: (ask: null) => void;
 };
 
+/** What changes of credentials take turns under. */
+const CREDENTIALS = "credentials";
+/** One under way and 16 that wait; each takes about a second when the hub is slow. */
+const CHANGES: TurnsBound = {
+  limit: 17,
+  refusal: () => new LemonError("rate_limited", { details: { retryAfterMs: 1_000 } }),
+};
+
 export interface NodeOptions {
   readonly nodeId: NodeId;
   readonly registry: ActorRef<RegistryProtocol>;
@@ -96,7 +104,7 @@ class Node {
   readonly #clock: Clock;
   readonly #log: Logger;
   readonly #crash: (error: unknown) => void;
-  readonly #turns = new Turns();
+  readonly #turns = new Turns(CHANGES);
   readonly #presence: Presence;
   readonly #link: WorkerLink;
   #status: Status = "offline";
@@ -136,7 +144,7 @@ class Node {
     handlers: {
       open: ({ opening, session }) =>
         later(
-          this.#turns.take(async () => {
+          this.#turns.take(CREDENTIALS, async () => {
             await this.#writeStoreDown();
             const opened = await this.#link.open(opening, session);
             this.#presence.expect();
@@ -145,10 +153,10 @@ class Node {
         ),
       call: (call) => later(this.#call(call)),
       serving: () => later(this.#presence.prove(PROOF_WITHIN_MS)),
-      revoke: () => later(this.#turns.take(() => this.#link.revoke())),
+      revoke: () => later(this.#turns.take(CREDENTIALS, () => this.#link.revoke())),
       remove: () =>
         later(
-          this.#turns.take(async () => {
+          this.#turns.take(CREDENTIALS, async () => {
             await this.#link.remove();
             return null;
           }),
@@ -242,7 +250,7 @@ class Node {
 
   /** Work that nobody waits for. What it leaves undone, the next change of credentials does first. */
   #inBackground(work: () => Promise<void>): void {
-    this.#turns.take(work).catch((error: unknown) => {
+    this.#turns.take(CREDENTIALS, work).catch((error: unknown) => {
       if (error instanceof LemonError) {
         this.#log.warn({ code: error.code }, "a change of credentials is not complete yet");
       } else {

@@ -56,14 +56,14 @@ export function runActor(name: string, id: string, parts: RunActorParts): ActorS
     restart: "temporary",
     shutdownMs: SHUTDOWN_MS,
     start() {
-      const turns = new Turns(id, parts);
+      const behaviour = new RunBehaviour(id, parts);
       return {
         handlers: {
-          run: (request) => turns.run(request),
-          get: () => turns.get(),
-          cancel: () => turns.cancel(),
+          run: (request) => behaviour.run(request),
+          get: () => behaviour.get(),
+          cancel: () => behaviour.cancel(),
         },
-        stop: (reason) => turns.stop(reason),
+        stop: (reason) => behaviour.stop(reason),
       };
     },
   };
@@ -86,7 +86,7 @@ interface Admitted {
 
 type Answer = ProcessReceipt | Later<ProcessReceipt>;
 
-class Turns {
+class RunBehaviour {
   readonly #id: string;
   readonly #parts: RunActorParts;
   /** From the admission until the end is stored. */

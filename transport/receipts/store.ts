@@ -4,7 +4,7 @@
  *
  * 1. Only an admission whose own revision (generation and invocation) stands in the stream, witnessed,
  *    answers `admitted`.
- * 2. Operations on one id take turns.
+ * 2. Operations on one id take turns, so that a read cannot slip in front of an admission under way.
  * 3. A revision that nobody will finish (an earlier life's, or that of an admission which was given up
  *    as uncertain and landed later) is never shown unfinished: it is settled, durably as soon as the
  *    store takes it.
@@ -13,6 +13,7 @@
 
 import type { Clock } from "../../host/clock.ts";
 import { LemonError } from "../../protocol/errors.ts";
+import { Turns } from "../../supervision/turns.ts";
 import type { Fingerprinter } from "./fingerprint.ts";
 import { damaged, type Health, type StoreState } from "./health.ts";
 import type { Journal, Reading } from "./journal.ts";
@@ -27,7 +28,6 @@ import {
   type Target,
   targetOf,
 } from "./record.ts";
-import { Turns } from "./turns.ts";
 import { type FoundRevision, PUTS_IN_FLIGHT } from "./verification.ts";
 
 export interface ReceiptRulesParts<State> {
@@ -57,7 +57,10 @@ const NOBODY: ReceiptOwner = { generation: 0, invocation: "" };
 
 export class ReceiptRules<State> implements ReceiptStore<State> {
   readonly #parts: ReceiptRulesParts<State>;
-  readonly #turns = new Turns(OPERATIONS_LIMIT);
+  readonly #turns = new Turns({
+    limit: OPERATIONS_LIMIT,
+    refusal: () => new LemonError("receipt_store_unavailable"),
+  });
   /** Admissions under way, by hash of the id: how many of each. */
   readonly #admitting = new Map<string, number>();
   /** Invocations that may land although nobody waits for them any more, oldest first. */
