@@ -27,6 +27,7 @@ import type { JoinOptions } from "../options.ts";
 import { socketOpener } from "../socket.ts";
 import { Announcement } from "./announcement.ts";
 import { NODE_CAPABILITIES } from "./capabilities.ts";
+import { confidential } from "./confidential.ts";
 import { type RoleContext, roleContext } from "./context.ts";
 import { enrol, vet } from "./enrol.ts";
 import {
@@ -49,7 +50,8 @@ const FIRST_LINK_MS = 10_000;
 const CURRENT = { deadlineMs: 5_000 } as const;
 
 /** Runs until it is asked to end, or its life is over; answers the exit code. */
-export async function runJoin(options: JoinOptions): Promise<number> {
+export async function runJoin(given: JoinOptions): Promise<number> {
+  const options = confidential(given);
   const announcement = new Announcement(options.json);
   using foreground = takeForeground();
   try {

@@ -2,12 +2,14 @@
 import { EXIT } from "../exit.ts";
 import type { StartOptions } from "../options.ts";
 import { Announcement } from "./announcement.ts";
+import { confidential } from "./confidential.ts";
 import { roleContext } from "./context.ts";
 import { startController } from "./controller.ts";
 import { takeForeground, untilAsked, wasGivenUp } from "./foreground.ts";
 
 /** Runs until it is asked to end; answers the exit code. */
-export async function runStart(options: StartOptions): Promise<number> {
+export async function runStart(given: StartOptions): Promise<number> {
+  const options = confidential(given);
   const announcement = new Announcement(options.json);
   using foreground = takeForeground();
   try {

@@ -3,6 +3,7 @@ import { LemonError } from "../../protocol/errors.ts";
 import { EXIT } from "../exit.ts";
 import type { UpOptions } from "../options.ts";
 import { Announcement } from "./announcement.ts";
+import { confidential } from "./confidential.ts";
 import { type RoleContext, roleContext } from "./context.ts";
 import { type Controller, startController } from "./controller.ts";
 import { firstRun } from "./first-run.ts";
@@ -10,7 +11,8 @@ import { type Foreground, takeForeground, untilAsked, wasGivenUp } from "./foreg
 import { type LocalNode, startLocalNode } from "./local-node.ts";
 
 /** Runs until it is asked to end; answers the exit code. */
-export async function runUp(options: UpOptions): Promise<number> {
+export async function runUp(given: UpOptions): Promise<number> {
+  const options = confidential(given);
   const announcement = new Announcement(options.json);
   using foreground = takeForeground();
   try {
