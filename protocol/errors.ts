@@ -277,6 +277,7 @@ export const ERRORS = {
     false,
     "The destination's master key is not the one its secrets are under; restore that one",
   ),
+  secret_key_exists: row("CONFLICT", false, "There is a master key already; nothing was changed"),
   secret_key_external: row(
     "CONFLICT",
     false,

@@ -1,10 +1,11 @@
 /**
- * Owns the append-only KV bucket in JetStream: its settings, and every request that is made of it.
+ * Owns the KV bucket of a store in JetStream: its settings, and every request that is made of it.
  *
  * 1. A put names the sequence it follows; the server refuses any other. It is sent once, never again
  *    by itself.
  * 2. A read is answered by the stream's leader. Only its own "no message" is an absence.
- * 3. Nothing is ever deleted, purged or replaced; settings that would allow it are told as foreign.
+ * 3. Of an append-only bucket nothing is ever deleted, purged or replaced; settings that would allow it are told
+ *    as foreign. Of an erasable one a message is only ever erased: the server overwrites its bytes.
  */
 import {
   DiscardPolicy,
@@ -48,6 +49,15 @@ export type Put =
         | "unanswered";
     };
 
+export interface Retention {
+  /** Messages of one key that the stream keeps; it refuses the next. */
+  readonly revisions: number;
+  readonly erasable: boolean;
+}
+
+/** Nothing of a receipt is ever taken back. */
+const APPEND_ONLY: Retention = { revisions: MAX_REVISIONS, erasable: false };
+
 export interface BucketTimeouts {
   readonly putMs: number;
   readonly readMs: number;
@@ -57,6 +67,8 @@ export interface BucketTimeouts {
 const CLIENT_TIMEOUT_MS = 60_000;
 
 const MAX_MESSAGES_PER_SUBJECT = 10_077;
+/** Answers to a deletion: no message found; the sequence is not in the stream. */
+const NOT_THERE: readonly number[] = [10_037, 10_043];
 /** Limits of the server or the account: memory, storage, the stream's own bytes. */
 const OUT_OF_ROOM: readonly number[] = [10_023, 10_028, 10_047, 10_054];
 /** Reads of one comparison that are under way at a time: they hide each other's round trip. */
@@ -85,6 +97,7 @@ export class Bucket {
   readonly #timeouts: BucketTimeouts;
   readonly #clock: Clock;
   readonly #replicas: number;
+  readonly #retention: Retention;
 
   private constructor(
     connection: NatsConnection,
@@ -93,6 +106,7 @@ export class Bucket {
     replicas: number,
     timeouts: BucketTimeouts,
     clock: Clock,
+    retention: Retention,
   ) {
     this.stream = `KV_${name}`;
     this.#subjects = `$KV.${name}.`;
@@ -101,6 +115,7 @@ export class Bucket {
     this.#timeouts = timeouts;
     this.#clock = clock;
     this.#replicas = replicas;
+    this.#retention = retention;
   }
 
   static async open(
@@ -109,10 +124,11 @@ export class Bucket {
     replicas: number,
     timeouts: BucketTimeouts,
     clock: Clock,
+    retention: Retention = APPEND_ONLY,
   ): Promise<Bucket> {
     const options = { checkAPI: false, timeout: CLIENT_TIMEOUT_MS };
     const manager = await jetstreamManager(connection, options);
-    return new Bucket(connection, manager, name, replicas, timeouts, clock);
+    return new Bucket(connection, manager, name, replicas, timeouts, clock, retention);
   }
 
   /** Makes the stream. Errors: `receipt_store_unavailable`. */
@@ -172,16 +188,47 @@ export class Bucket {
    * compares. Errors: `receipt_store_unavailable`, at once when aborted.
    */
   async lastOfEach(signal: AbortSignal): Promise<StoredMessage[]> {
-    const keys = await this.#keys(signal);
     const found: StoredMessage[] = [];
-    const readers = Array.from({ length: READS_IN_FLIGHT }, async () => {
+    await this.eachLast(signal, READS_IN_FLIGHT, (message) => void found.push(message));
+    return found;
+  }
+
+  /** The same without keeping any: in no order, at most `inFlight` at a time in memory. */
+  async eachLast(
+    signal: AbortSignal,
+    inFlight: number,
+    visit: (message: StoredMessage) => void,
+  ): Promise<void> {
+    const keys = await this.#keys(signal);
+    const readers = Array.from({ length: inFlight }, async () => {
       for (let key = keys.pop(); key !== undefined; key = keys.pop()) {
         const message = await this.get(key, signal);
-        if (message !== null) found.push(message);
+        if (message !== null) visit(message);
       }
     });
     await Promise.all(readers);
-    return found;
+  }
+
+  /**
+   * Has the server overwrite a message and forget it; false when it stands no more. Errors:
+   * `receipt_store_unavailable` (nobody knows).
+   */
+  async erase(sequence: number, signal?: AbortSignal): Promise<boolean> {
+    const request = async (): Promise<boolean> => {
+      try {
+        return await this.#manager.streams.deleteMessage(this.stream, sequence, true);
+      } catch (failure) {
+        if (NOT_THERE.includes(codeOf(failure) ?? 0)) return false;
+        throw failure;
+      }
+    };
+    return this.#answered(request, signal);
+  }
+
+  /** Deletes the stream with its files, if there is one. Errors: `receipt_store_unavailable`. */
+  async drop(): Promise<void> {
+    if ((await this.info()) === null) return;
+    await this.#answered(() => this.#manager.streams.delete(this.stream));
   }
 
   async #keys(signal: AbortSignal): Promise<string[]> {
@@ -212,12 +259,12 @@ export class Bucket {
       retention: RetentionPolicy.Limits,
       discard: DiscardPolicy.New,
       discard_new_per_subject: true,
-      max_msgs_per_subject: MAX_REVISIONS,
+      max_msgs_per_subject: this.#retention.revisions,
       max_msgs: -1,
       max_bytes: -1,
       max_msg_size: -1,
       max_age: 0,
-      deny_delete: true,
+      deny_delete: !this.#retention.erasable,
       deny_purge: true,
       allow_rollup_hdrs: false,
       allow_direct: false,

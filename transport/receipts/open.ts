@@ -22,15 +22,15 @@
  * (`expected.witnessedSequence`), except for what came after that was remembered.
  */
 import { randomUUID } from "node:crypto";
-import { dirname, join } from "node:path";
+import { join } from "node:path";
 import type { NatsConnection } from "@nats-io/transport-node";
 import type { Logger } from "pino";
 import type { Clock } from "../../host/clock.ts";
-import { type FileLock, lockDirectory } from "../../host/file-lock.ts";
-import { ensurePrivateDirectory, syncDirectory } from "../../host/secure-file.ts";
+import type { FileLock } from "../../host/file-lock.ts";
 import { systemFailure } from "../../host/system-error.ts";
 import { LemonError } from "../../protocol/errors.ts";
 import { Bucket, type BucketTimeouts } from "./bucket.ts";
+import { claimFolder } from "./claim.ts";
 import { Custodian } from "./custodian.ts";
 import { openFingerprinter } from "./fingerprint.ts";
 import { foundOrRecognise } from "./founding.ts";
@@ -94,27 +94,13 @@ export async function openReceiptStore<State>(
   if (!BUCKET_NAME.test(bucket) || interrupted(lost) !== null)
     throw new LemonError("internal_error");
   const folder = join(options.directory, bucket);
-  const lock = await claim(folder);
+  const lock = await claimFolder(folder);
   try {
     return await openClaimed(options, folder, lock);
   } catch (failure) {
     lock.release();
     throw systemFailure(failure);
   }
-}
-
-/** One process a store: two witnesses of one stream would each miss what the other saw. */
-async function claim(folder: string): Promise<FileLock> {
-  await ensurePrivateDirectory(folder);
-  try {
-    // The folder's name must not be lost after what it holds was synced.
-    await syncDirectory(dirname(folder));
-  } catch (failure) {
-    throw systemFailure(failure);
-  }
-  const lock = lockDirectory(folder);
-  if (lock === null) throw new LemonError("store_in_use");
-  return lock;
 }
 
 async function openClaimed<State>(

@@ -20,6 +20,8 @@ export const LONGEST_GROUP = 64;
  * `announced`: a record that is on its way to the stream; it may be acknowledged without a further slot.
  * `withdrawn`: nobody was told of an announced record, and nobody will be on the strength of that.
  * `missing`: an announcement that nothing followed, whose record the stream lacked at the next opening.
+ * `removed`, `erased`: of a store that forgets (`transport/records`): a record stands no more; the bytes under this
+ * sequence, replaced or removed, are overwritten. No store of receipts has them.
  */
 export type WitnessKind = (typeof KINDS)[number];
 
@@ -43,7 +45,15 @@ export interface ParsedWitness {
 const MAGIC = Buffer.from("lemon-witness-1\n", "latin1");
 const STORE_ID_BYTES = 16;
 /** The code of a kind is its place here, from 1. */
-const KINDS = ["revision", "loss", "announced", "withdrawn", "missing"] as const;
+const KINDS = [
+  "revision",
+  "loss",
+  "announced",
+  "withdrawn",
+  "missing",
+  "removed",
+  "erased",
+] as const;
 
 // Slot: check u32 at 0, kind u8 at 4, zero u8 at 5, place in its group u16 at 6, sequence u64 at 8,
 // id 24 bytes at 16, digest 24 bytes at 40; all little-endian.
