@@ -336,6 +336,9 @@ export const ERRORS = {
   // --- this machine's own roles -------------------------------------------------------------------------
   identity_in_use: row("CONFLICT", false, "Another live process already serves this identity"),
   home_unusable: row("UNAVAILABLE", false, "The state folder can not be used"),
+  socket_in_use: row("CONFLICT", false, "Another live process serves this socket"),
+  socket_refused: row("UNAVAILABLE", false, "The socket can not be made there; see --socket"),
+  group_unusable: row("FORBIDDEN", false, "The socket's group can not be used; see --group"),
 
   // --- the controller's documents -----------------------------------------------------------------------
   revision_conflict: row("CONFLICT", false, "It changed meanwhile; read it again before you write"),

@@ -7,8 +7,10 @@ export type FilePlace = RouteBody<"filesMove">["from"];
 /** A file that is being read. */
 export interface Download {
   readonly sizeBytes: number;
-  /** At most `sizeBytes` bytes, read as they are taken; ending it early closes the file. */
+  /** `sizeBytes` bytes, read as they are taken; it throws when the file has become shorter. */
   readonly chunks: AsyncIterable<Uint8Array>;
+  /** Lets the file go, read to its end or not. Idempotent. */
+  close(): Promise<void>;
 }
 
 /**

@@ -5,8 +5,8 @@ export type JournalLine = Exclude<LogFrame, { lost: true }>;
 
 export interface Journal {
   /**
-   * The container's last 100 lines, then its output as it comes. Ending the iteration ends whatever reads the
-   * journal. Errors: `logs-unsupported`, `journal-follow-failed`.
+   * The container's last 100 lines, then its output as it comes. Resolves when the source has begun; it ends when
+   * `signal` is aborted. Errors: `logs-unsupported`, `journal-follow-failed`.
    */
-  follow(container: string, signal: AbortSignal): AsyncIterable<JournalLine>;
+  follow(container: string, signal: AbortSignal): Promise<AsyncIterable<JournalLine>>;
 }

@@ -1,7 +1,7 @@
 /** Owns what a job and a line of its log look like on the wire. */
 import { z } from "zod";
 
-export const JOB_STATUSES = [
+const JOB_STATUSES = [
   "queued",
   "running",
   "cancelling",
@@ -13,7 +13,6 @@ export const JOB_STATUSES = [
 ] as const;
 
 export const jobStatus = z.enum(JOB_STATUSES);
-export type JobStatus = z.infer<typeof jobStatus>;
 
 /** `j_` and lower-case hexadecimal digits. */
 export const jobId = z

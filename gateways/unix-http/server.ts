@@ -1,0 +1,241 @@
+/**
+ * Owns the HTTP server of the host-agent's socket: its limits, its refusals, its end.
+ *
+ * 1. Every answer to a request is JSON, `{code, message}` when it is a refusal; a stream and a file excepted.
+ * 2. A request's head and a JSON body are bounded in size and time; a file's bytes and a stream are not cut as long
+ *    as they move.
+ * 3. What of a body was not read when its request was answered is thrown away for a while, so that the answer can
+ *    be read; then the connection is cut.
+ * 4. After `close` no connection is left: what was under way could end until `graceMs` had passed.
+ *
+ * Source: host-agent contract ("Wire format", "Failure semantics"), wire reference 1.2 and 16.
+ */
+import { once } from "node:events";
+import type { IncomingMessage } from "node:http";
+import type { Socket } from "node:net";
+import { type FastifyInstance, type FastifyReply, type FastifyRequest, fastify } from "fastify";
+import type { Logger } from "pino";
+import type { RouteHandlers } from "../../actors/machine/handlers.ts";
+import type { Clock } from "../../host/clock.ts";
+import { HostAgentError } from "../../protocol/host-agent/errors.ts";
+import { ALL_ROUTES } from "../../protocol/host-agent/routes.ts";
+import { occasionally } from "../../supervision/occasionally.ts";
+import { AllowedMethods } from "./allowed-methods.ts";
+import { encodeJson, JSON_TYPE } from "./answers.ts";
+import { sendRefusal, serveRoute } from "./routes.ts";
+import type { ListenTarget } from "./socket.ts";
+import type { Streams } from "./sse.ts";
+
+export interface UnixHttpLimits {
+  readonly headBytes: number;
+  /** For a request's head, from its connection or its first byte on, in ms. */
+  readonly headMs: number;
+  readonly bodyBytes: number;
+  readonly bodyMs: number;
+  /** How long a file's transfer may stand still, in ms. */
+  readonly idleMs: number;
+  /** How long an idle connection is kept for another request, in ms. */
+  readonly keepAliveMs: number;
+  /** How long the rest of a body is thrown away after its answer, in ms. */
+  readonly lingerMs: number;
+  /** How often the times of heads are looked at, in ms. */
+  readonly checkMs: number;
+  readonly connections: number;
+}
+
+const LIMITS: UnixHttpLimits = {
+  headBytes: 16_384,
+  headMs: 10_000,
+  bodyBytes: 1_048_576,
+  bodyMs: 30_000,
+  idleMs: 120_000,
+  keepAliveMs: 75_000,
+  lingerMs: 5_000,
+  checkMs: 2_000,
+  connections: 1_024,
+};
+
+export interface UnixHttpOptions {
+  readonly handlers: RouteHandlers;
+  readonly streams: Streams;
+  readonly clock: Clock;
+  readonly log: Logger;
+  readonly limits?: Partial<UnixHttpLimits>;
+  /** Hears of each connection. */
+  readonly onConnection?: (socket: Socket) => void;
+}
+
+export interface UnixHttp {
+  /** Rejects with the system's own error. */
+  listen(target: ListenTarget): Promise<void>;
+  /** Takes nothing new from here on; whatever is still under way after `graceMs` is cut. */
+  close(graceMs: number): Promise<void>;
+}
+
+export async function createUnixHttp(options: UnixHttpOptions): Promise<UnixHttp> {
+  const gateway = new Gateway(options);
+  await gateway.ready();
+  return gateway;
+}
+
+const HTTP_CODE = /^(?:HPE_|ERR_HTTP_)/;
+
+class Gateway implements UnixHttp {
+  readonly #app: FastifyInstance;
+  readonly #clock: Clock;
+  readonly #limits: UnixHttpLimits;
+  readonly #sockets = new Set<Socket>();
+  readonly #allowed = new AllowedMethods(ALL_ROUTES);
+  #closing = false;
+
+  constructor({ handlers, streams, clock, log, ...options }: UnixHttpOptions) {
+    const limits = { ...LIMITS, ...options.limits };
+    this.#clock = clock;
+    this.#limits = limits;
+    this.#app = fastify({
+      logger: false,
+      exposeHeadRoutes: false,
+      return503OnClosing: false,
+      routerOptions: { maxParamLength: limits.headBytes },
+      http: {
+        maxHeaderSize: limits.headBytes,
+        headersTimeout: limits.headMs,
+        connectionsCheckingInterval: limits.checkMs,
+        // Its answer has no body; ours has.
+        requireHostHeader: false,
+      },
+      // It would count the bytes of a file, too.
+      requestTimeout: 0,
+      keepAliveTimeout: limits.keepAliveMs,
+      frameworkErrors: (_error, request, reply) => {
+        this.#admit(request, reply);
+        void sendRefusal(reply as FastifyReply, new HostAgentError("bad-request"));
+      },
+      clientErrorHandler: (error, socket) => refuseBytes(error, socket),
+    });
+    const app = this.#app;
+    app.removeAllContentTypeParsers();
+    // Bodies are read by the routes, whatever they say they are.
+    app.addContentTypeParser("*", (_request, _payload, done) => done(null));
+    app.addHook("onRequest", (request, reply, done) => {
+      if (this.#admit(request, reply)) done();
+    });
+    app.setNotFoundHandler((request, reply) => this.#notServed(request, reply));
+    app.setErrorHandler((_error, _request, reply) =>
+      sendRefusal(reply, new HostAgentError("internal-error")),
+    );
+    const serving = { handlers, streams, clock, log, limits };
+    for (const route of ALL_ROUTES) {
+      app.route({
+        method: route.method === "GET" ? ["GET", "HEAD"] : route.method,
+        url: route.path.replaceAll(/\{(\w+)\}/g, ":$1"),
+        handler: serveRoute(route, serving),
+      });
+    }
+    const { server } = app;
+    server.maxConnections = limits.connections;
+    server.maxHeadersCount = 0;
+    server.on("connection", (socket) => {
+      this.#sockets.add(socket);
+      socket.once("close", () => this.#sockets.delete(socket));
+      options.onConnection?.(socket);
+    });
+    server.on(
+      "drop",
+      occasionally(clock, (times) => {
+        log.warn({ times }, "connection limit reached, peers were turned away");
+      }),
+    );
+    // RFC 9110 10.1.1: an expectation one does not know may be ignored; Node's refusal would have no body.
+    server.on("checkExpectation", (request, response) => server.emit("request", request, response));
+  }
+
+  async ready(): Promise<void> {
+    await this.#app.ready();
+  }
+
+  async listen(target: ListenTarget): Promise<void> {
+    const { server } = this.#app;
+    const listening = once(server, "listening");
+    server.listen(target);
+    await listening;
+  }
+
+  async close(graceMs: number): Promise<void> {
+    this.#closing = true;
+    const { server } = this.#app;
+    if (server.listening) {
+      const closed = once(server, "close");
+      server.close();
+      const cancelCut = this.#clock.after(graceMs, () => {
+        for (const socket of this.#sockets) socket.destroy();
+      });
+      await closed;
+      cancelCut();
+    }
+    await this.#app.close();
+  }
+
+  /** False: it has been refused. */
+  #admit(
+    request: Pick<FastifyRequest, "raw">,
+    reply: Pick<FastifyReply, "raw" | "header">,
+  ): boolean {
+    const { raw } = request;
+    // What it says it is counts for nothing, and what is no media type would be refused for it.
+    delete raw.headers["content-type"];
+    this.#discardRest(raw, reply.raw);
+    if (!this.#closing) {
+      if (raw.headers.host !== undefined || raw.httpVersion === "1.0") return true;
+      const message = "a request of HTTP/1.1 needs a Host header";
+      void sendRefusal(reply as FastifyReply, new HostAgentError("bad-request", { message }));
+      return false;
+    }
+    reply.header("Connection", "close");
+    void sendRefusal(reply as FastifyReply, new HostAgentError("shutting-down"));
+    return false;
+  }
+
+  #discardRest(request: IncomingMessage, response: FastifyReply["raw"]): void {
+    response.once("finish", () => {
+      if (request.complete) return;
+      const cancelCut = this.#clock.after(this.#limits.lingerMs, () => request.socket.destroy());
+      request.once("close", cancelCut);
+      request.resume();
+    });
+  }
+
+  #notServed(request: FastifyRequest, reply: FastifyReply): FastifyReply {
+    const allow = this.#allowed.at(request.raw.url ?? "");
+    if (allow === null) return sendRefusal(reply, new HostAgentError("not-found"));
+    reply.header("Allow", allow);
+    return sendRefusal(reply, new HostAgentError("method-not-allowed"));
+  }
+}
+
+/** The answer to bytes that were no request, or not soon enough. */
+function refuseBytes(error: Error & { readonly code?: string }, socket: Socket): void {
+  const { code = "" } = error;
+  if (!HTTP_CODE.test(code) || !socket.writable) {
+    socket.destroy();
+    return;
+  }
+  const refusal = new HostAgentError(
+    code === "HPE_HEADER_OVERFLOW"
+      ? "headers-too-large"
+      : code === "ERR_HTTP_REQUEST_TIMEOUT"
+        ? "request-timeout"
+        : "bad-request",
+  );
+  const body = encodeJson(refusal.refusal);
+  socket.end(
+    `HTTP/1.1 ${refusal.status} ${STATUS_TEXT.get(refusal.status) ?? ""}\r\nConnection: close\r\n` +
+      `Content-Type: ${JSON_TYPE}\r\nContent-Length: ${body.byteLength}\r\n\r\n${body.toString("utf8")}`,
+  );
+}
+
+const STATUS_TEXT: ReadonlyMap<number, string> = new Map([
+  [400, "Bad Request"],
+  [408, "Request Timeout"],
+  [431, "Request Header Fields Too Large"],
+]);
