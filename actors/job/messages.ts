@@ -36,7 +36,6 @@ export interface FrameReader<Data> {
   close(): void;
 }
 
-/** @public */
 export interface Jobs {
   /**
    * Starts a job of `kind`, or has it wait; resolves when that is on disk. `body` is what the route's schema

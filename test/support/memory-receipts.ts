@@ -125,6 +125,11 @@ export class MemoryReceipts<State> implements ReceiptStore<State> {
     return this.disk.get(id)?.receipt ?? null;
   }
 
+  async ids(): Promise<readonly string[]> {
+    await this.#turn("read", "");
+    return [...this.disk.keys()];
+  }
+
   #put(
     id: string,
     intent: string,

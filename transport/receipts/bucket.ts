@@ -199,7 +199,7 @@ export class Bucket {
     inFlight: number,
     visit: (message: StoredMessage) => void,
   ): Promise<void> {
-    const keys = await this.#keys(signal);
+    const keys = await this.keys(signal);
     const readers = Array.from({ length: inFlight }, async () => {
       for (let key = keys.pop(); key !== undefined; key = keys.pop()) {
         const message = await this.get(key, signal);
@@ -231,7 +231,8 @@ export class Bucket {
     await this.#answered(() => this.#manager.streams.delete(this.stream));
   }
 
-  async #keys(signal: AbortSignal): Promise<string[]> {
+  /** Every key that has a revision. Errors: `receipt_store_unavailable`, at once when aborted. */
+  async keys(signal: AbortSignal): Promise<string[]> {
     const filter = { subjects_filter: `${this.#subjects}>` };
     const listing = () => this.#manager.streams.info(this.stream, filter);
     const { state } = await this.#answered(listing, signal);

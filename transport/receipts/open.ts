@@ -39,6 +39,7 @@ import { Journal } from "./journal.ts";
 import { Ledger } from "./ledger.ts";
 import { Link } from "./link.ts";
 import type { OpenReceiptStore, ReceiptKind } from "./receipt.ts";
+import { idOf } from "./record.ts";
 import { ReceiptRules } from "./store.ts";
 import { verifyStore } from "./verification.ts";
 
@@ -193,6 +194,11 @@ async function openClaimed<State>(
       admit: (id, intent, state) => opened.admit(id, intent, state),
       advance: (receipt, next) => opened.advance(receipt, next),
       read: (id) => opened.read(id),
+      async ids() {
+        const keys = await bucket.keys(link.cut);
+        // The store's own record has a key that is no id's.
+        return keys.map(idOf).filter((id) => id !== null);
+      },
       get retained() {
         return opened.retained;
       },

@@ -86,6 +86,11 @@ export interface OpenReceiptStore<State> extends ReceiptStore<State> {
    * opened with less is an older copy.
    */
   readonly lastWitnessedSequence: number;
+  /**
+   * Every id of which the stream holds a revision, in no order; each still is to be read. Error:
+   * `receipt_store_unavailable`.
+   */
+  ids(): Promise<readonly string[]>;
   readonly condition: StoreState;
   /** Why the store is damaged; null while it is not. */
   readonly damage: Damage | null;

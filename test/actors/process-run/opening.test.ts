@@ -37,6 +37,7 @@ class Store {
       admit: () => Promise.reject(new LemonError("internal_error")),
       advance: () => Promise.reject(new LemonError("internal_error")),
       read: () => Promise.resolve(null),
+      ids: () => Promise.resolve([]),
       retained: 7,
       storeId: "store",
       lastWitnessedSequence: 9,

@@ -59,6 +59,7 @@ describe("a receipt store", () => {
     await store.close();
     store = await ground.open();
     expect(store.retained).to.equal(ids.length);
+    expect([...(await store.ids())].sort()).to.deep.equal(ids.sort());
     expect(store.lastWitnessedSequence).to.equal(lastWitnessedSequence);
   });
 
