@@ -1,23 +1,11 @@
 /** Owns what the reconciler needs of a host: one call by a route's name, and how its failures are told apart. */
-import type {
-  RouteBodyInput,
-  RouteName,
-  RouteParams,
-  RouteResult,
-} from "../../protocol/host-agent/routes.ts";
+import type { RouteResult } from "../../protocol/host-agent/routes.ts";
+import type { HostAgent } from "../host-agent/index.ts";
 
 export type StateSummary = RouteResult<"stateSummary">;
 
-export interface HostInput<R extends RouteName> {
-  readonly params?: RouteParams<R>;
-  readonly body?: RouteBodyInput<R>;
-  readonly idempotencyKey?: string;
-}
-
-/** The host-agent's client is one. Rejects; see `failureOf`. */
-export interface ReconciledHost {
-  call<R extends RouteName>(route: R, input?: HostInput<R>): Promise<RouteResult<R>>;
-}
+/** The host-agent's client, or what stands in for it. Rejects; see `failureOf`. */
+export type ReconciledHost = Pick<HostAgent, "call">;
 
 /** What a failure of a call says: its code, and whether the host answered that it will not do it. */
 export interface HostFailure {

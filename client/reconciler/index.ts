@@ -2,7 +2,6 @@
 export {
   failureOf,
   type HostFailure,
-  type HostInput,
   type ReconciledHost,
   type StateSummary,
 } from "./host.ts";

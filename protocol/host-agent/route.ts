@@ -24,6 +24,8 @@ export interface RouteSpec<
   readonly method: HttpMethod;
   /** As OpenAPI writes it: `/v1/users/{username}/home`. */
   readonly path: string;
+  /** Whether it changes something on the host. */
+  readonly effect: "read" | "mutation";
   /** One sentence. */
   readonly summary: string;
   readonly params: Params;
@@ -82,7 +84,14 @@ type RouteInput<
 } & Partial<
     Pick<
       RouteSpec,
-      "bodyOptional" | "upload" | "status" | "errors" | "failure" | "stream" | "idempotencyKey"
+      | "effect"
+      | "bodyOptional"
+      | "upload"
+      | "status"
+      | "errors"
+      | "failure"
+      | "stream"
+      | "idempotencyKey"
     >
   >;
 
@@ -99,6 +108,7 @@ export function route<
   const { errors = [], failure = "internal-error", body = null } = input;
   const read: readonly HostAgentErrorCode[] = body === null ? [] : ["bad-json", "body-too-large"];
   return {
+    effect: input.method === "GET" ? "read" : "mutation",
     bodyOptional: body?.safeParse({}).success ?? false,
     upload: false,
     status: 200,

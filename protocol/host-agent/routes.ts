@@ -116,6 +116,8 @@ type SpecOf<R extends RouteName> = (typeof ROUTES)[R];
 /** What a caller gives: path parameters, query and body together, as the SDK takes them. */
 export type RouteParams<R extends RouteName> = z.output<SpecOf<R>["params"]>;
 export type RouteQuery<R extends RouteName> = z.output<SpecOf<R>["query"]>;
+/** As a caller may give it. */
+export type RouteQueryInput<R extends RouteName> = z.input<SpecOf<R>["query"]>;
 /** As a handler gets it: validated, defaults filled in; null where no JSON is read. */
 export type RouteBody<R extends RouteName> = SpecOf<R>["body"] extends z.ZodObject
   ? z.output<SpecOf<R>["body"]>

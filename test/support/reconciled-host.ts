@@ -1,5 +1,6 @@
 /** Owns a host in memory for the reconciler's tests: its state, what was asked of it, and how it fails. */
-import type { HostInput, ReconciledHost, StateSummary } from "../../client/reconciler/index.ts";
+import type { CallName, RouteInput } from "../../client/host-agent/index.ts";
+import type { ReconciledHost, StateSummary } from "../../client/reconciler/index.ts";
 import type { JobView } from "../../protocol/host-agent/job.ts";
 import type { RouteName, RouteResult } from "../../protocol/host-agent/routes.ts";
 
@@ -60,14 +61,14 @@ export class HostInMemory implements ReconciledHost {
   reachable = true;
   mishap: Mishap | null = null;
 
-  async call<R extends RouteName>(route: R, input: HostInput<R> = {}): Promise<RouteResult<R>> {
+  async call<R extends CallName>(route: R, input: RouteInput<R> = {}): Promise<RouteResult<R>> {
     return (await this.answer(route, input)) as RouteResult<R>;
   }
 
   /** The same without its types, for a host that is asked across a process. */
   async answer(
     route: RouteName,
-    input: { params?: unknown; body?: unknown; idempotencyKey?: string },
+    input: { params?: unknown; body?: unknown; idempotencyKey?: string | undefined },
   ): Promise<unknown> {
     if (!this.reachable) throw Object.assign(new Error("connect"), { code: "ECONNREFUSED" });
     const { id = "", name = "" } = Object(input.params) as { id?: string; name?: string };

@@ -9,6 +9,7 @@ export const verifyPassword = route({
   name: "verifyPassword",
   method: "POST",
   path: "/v1/auth/verify-password",
+  effect: "read",
   summary: "Whether the password is the user's; never why not.",
   body: z.object({ user: z.string().default(""), password: z.string().default("") }),
   bodyOptional: false,

@@ -36,7 +36,13 @@ const WRITE_REFUSED = [
   "blocked-by-health-issue",
 ] as const satisfies readonly HostAgentErrorCode[];
 
-const read = { method: "POST", body: owned, errors: REFUSED, failure: "files-failed" } as const;
+const read = {
+  method: "POST",
+  effect: "read",
+  body: owned,
+  errors: REFUSED,
+  failure: "files-failed",
+} as const;
 const write = { method: "POST", errors: WRITE_REFUSED, failure: "files-failed" } as const;
 
 export const filesList = route({

@@ -65,6 +65,7 @@ export const wifiScan = route({
   name: "wifiScan",
   method: "POST",
   path: "/v1/network/wifi/scan",
+  effect: "read",
   summary: "The WiFi networks in reach.",
   body: z.object({}),
   result: z.object({

@@ -1,0 +1,112 @@
+/** Owns the typed client of a host-agent: every route by its name, over the UNIX socket. */
+import { Readable } from "node:stream";
+import type { RouteSpec } from "../../protocol/host-agent/route.ts";
+import {
+  ROUTES,
+  type RouteBodyInput,
+  type RouteName,
+  type RouteParams,
+  type RouteQueryInput,
+  type RouteResult,
+} from "../../protocol/host-agent/routes.ts";
+import { platformTimers, type Timers } from "../timers.ts";
+import { Job } from "./job.ts";
+import { type Input, Requests, type Target } from "./request.ts";
+import { type Frame, frames, type StreamOptions } from "./streams.ts";
+
+export interface HostAgentOptions {
+  /** Default: `MALMO_AGENT_SOCK`, else `/var/run/malmo/agent.sock`. */
+  readonly socketPath?: string;
+  /** How long a call waits for its answer, in ms; streams and file bytes have no such limit. Default 30,000. */
+  readonly timeoutMs?: number;
+  readonly timers?: Timers;
+}
+
+export interface RouteInput<R extends RouteName> {
+  readonly params?: RouteParams<R> | undefined;
+  readonly query?: RouteQueryInput<R> | undefined;
+  readonly body?: RouteBodyInput<R> | undefined;
+  readonly idempotencyKey?: string | undefined;
+  readonly signal?: AbortSignal | undefined;
+}
+
+/** The routes that send events. */
+export type StreamName = "jobLog" | "journalFollow" | "networkEvents";
+/** The routes that answer one JSON object. */
+export type CallName = Exclude<RouteName, StreamName | "filesDownload" | "filesUpload">;
+/** The routes that start a job. */
+export type JobName = "systemUpdate" | "enrollDrive" | "ejectDrive" | "reboot" | "shutdown";
+
+const SOCKET = "/var/run/malmo/agent.sock";
+const TIMEOUT_MS = 30_000;
+
+export class HostAgent {
+  readonly socketPath: string;
+  readonly #requests: Requests;
+  readonly #timeoutMs: number;
+  readonly #timers: Timers;
+
+  constructor(options: HostAgentOptions = {}) {
+    this.socketPath = options.socketPath ?? process.env["MALMO_AGENT_SOCK"] ?? SOCKET;
+    this.#timeoutMs = options.timeoutMs ?? TIMEOUT_MS;
+    this.#timers = options.timers ?? platformTimers;
+    this.#requests = new Requests(this.socketPath);
+  }
+
+  /** Ends the connections that are kept open for reads. */
+  close(): void {
+    this.#requests.close();
+  }
+
+  /** One route that answers JSON. Errors: `HostAgentCallError`. */
+  async call<R extends CallName>(route: R, input: RouteInput<R> = {}): Promise<RouteResult<R>> {
+    const inTime = AbortSignal.timeout(this.#timeoutMs);
+    const signal = input.signal === undefined ? inTime : AbortSignal.any([input.signal, inTime]);
+    const sent: Input = input;
+    // The two halves are shipped together (lockstep): what it answers is what this version declares.
+    return (await this.#requests.json(targetOf(route), { ...sent, signal })) as RouteResult<R>;
+  }
+
+  /** One route that sends events: each frame once, in order, over cuts. Errors, while iterating: as `call`. */
+  stream<R extends StreamName>(
+    route: R,
+    input: Pick<RouteInput<R>, "params" | "query"> = {},
+    options: StreamOptions = {},
+  ): AsyncGenerator<Frame<RouteResult<R>>, void, undefined> {
+    return frames(this.#requests, targetOf(route), input, options, this.#timers);
+  }
+
+  /** Starts a job. With an `idempotencyKey` it may be started again without harm: it is the same job. */
+  async start<R extends JobName>(
+    route: R,
+    body: RouteBodyInput<R>,
+    options: { readonly idempotencyKey?: string; readonly signal?: AbortSignal } = {},
+  ): Promise<Job> {
+    return new Job(this, await this.call(route, { ...options, body }), this.#timers);
+  }
+
+  /** A job that is there. Errors: `unknown-job`. */
+  async job(id: string): Promise<Job> {
+    return new Job(this, await this.call("jobGet", { params: { id } }), this.#timers);
+  }
+
+  /** The bytes of a file; destroying the stream closes the connection. */
+  async download(query: RouteQueryInput<"filesDownload">, signal?: AbortSignal): Promise<Readable> {
+    return await this.#requests.open(targetOf("filesDownload"), { query, signal });
+  }
+
+  /** Replaces a file, once all bytes are there. */
+  async upload(
+    query: RouteQueryInput<"filesUpload">,
+    bytes: Readable | Uint8Array | AsyncIterable<Uint8Array>,
+    signal?: AbortSignal,
+  ): Promise<void> {
+    const isReady = bytes instanceof Uint8Array || bytes instanceof Readable;
+    const upload = isReady ? bytes : Readable.from(bytes);
+    await this.#requests.json(targetOf("filesUpload"), { query, upload, signal });
+  }
+}
+
+function targetOf(route: RouteName): Target {
+  return { route, spec: ROUTES[route] as unknown as RouteSpec };
+}

@@ -1,0 +1,12 @@
+/** The door of the host-agent's SDK, for Node.js: typed calls over its UNIX socket. */
+export { type ClientCode, HostAgentCallError } from "./errors.ts";
+export {
+  type CallName,
+  HostAgent,
+  type HostAgentOptions,
+  type JobName,
+  type RouteInput,
+  type StreamName,
+} from "./host-agent.ts";
+export { hasEnded, Job } from "./job.ts";
+export type { Frame, StreamOptions } from "./streams.ts";

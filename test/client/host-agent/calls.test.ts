@@ -1,0 +1,188 @@
+/** Proves the calls of the host-agent's client: what it sends, and what each failure says. */
+import { Readable } from "node:stream";
+import { expect } from "chai";
+import { HostAgentCallError } from "../../../client/host-agent/index.ts";
+import { ALL_ROUTES } from "../../../protocol/host-agent/routes.ts";
+import { json, ScriptedHostAgent } from "../../support/scripted-host-agent.ts";
+
+describe("a call to the host-agent", () => {
+  let agent: ScriptedHostAgent;
+
+  beforeEach(async () => {
+    agent = await ScriptedHostAgent.open();
+  });
+  afterEach(() => agent.close());
+
+  async function failed(work: () => Promise<unknown>): Promise<HostAgentCallError> {
+    const failure = await work().then(
+      () => null,
+      (error: unknown) => error,
+    );
+    if (!(failure instanceof HostAgentCallError))
+      throw new Error(`no failure of a call: ${failure}`);
+    return failure;
+  }
+
+  it("sends path, query, body and key as the declarations have them", async () => {
+    await agent.client.call("userHome", { params: { username: "a/b c" } });
+    await agent.client.call("setTimezone", { body: { zone: "Etc/UTC" } });
+    await agent.client.call("systemUpdate", { body: {}, idempotencyKey: "k:1" });
+    await agent.client.upload({ user: "alex", root: "home", path: "a&b" }, Buffer.from("bytes"));
+    expect(
+      agent.heard.map(({ method, url, body, headers }) => [
+        method,
+        url,
+        body,
+        headers["idempotency-key"],
+      ]),
+    ).to.deep.equal([
+      ["GET", "/v1/users/a%2Fb%20c/home", "", undefined],
+      ["POST", "/v1/system/set-timezone", '{"zone":"Etc/UTC"}', undefined],
+      ["POST", "/v1/jobs/system-update", "{}", "k:1"],
+      ["PUT", "/v1/files/content?user=alex&root=home&path=a%26b", "bytes", undefined],
+    ]);
+  });
+
+  it("takes an empty body for {} where nothing is answered but success", async () => {
+    agent.script = (_request, response) => response.writeHead(200).end();
+    expect(await agent.client.call("releaseAppService", { body: { uid: 2100 } })).to.deep.equal({});
+  });
+
+  it("streams a file up and down without holding it", async () => {
+    agent.script = (request, response, body) => {
+      if (request.method === "PUT") json(response, {});
+      else response.writeHead(200).end(body || "x".repeat(100_000));
+    };
+    const query = { user: "alex", root: "home", path: "f" } as const;
+    const pieces = Array.from({ length: 100 }, () => Buffer.alloc(1_000, "y"));
+    await agent.client.upload(query, Readable.from(pieces));
+    expect(agent.heard[0]?.body).to.equal("y".repeat(100_000));
+    let bytes = 0;
+    for await (const chunk of await agent.client.download(query)) bytes += chunk.length;
+    expect(bytes).to.equal(100_000);
+  });
+
+  it("keeps a connection for reads, and makes one for each change", async () => {
+    for (let n = 0; n < 3; n += 1) await agent.client.call("systemStatus");
+    expect(agent.connections).to.equal(1);
+    for (let n = 0; n < 3; n += 1) await agent.client.call("setTimezone", { body: { zone: "x" } });
+    expect(agent.connections).to.equal(4);
+  });
+
+  describe("that fails", () => {
+    it("carries the host's code and sentence, and whether something may have been done", async () => {
+      const cases: readonly (readonly [number, string, boolean])[] = [
+        [400, "bad-request", false],
+        [409, "job-running", false],
+        [500, "set-timezone-failed", true],
+        [501, "unsupported", false],
+        [503, "shutting-down", false],
+        [504, "timeout", true],
+        [507, "no-space", false],
+        [500, "a-newer-code", true],
+      ];
+      for (const [status, code, uncertain] of cases) {
+        agent.script = (_request, response) =>
+          json(response, { code, message: "a sentence" }, status);
+        const change = await failed(() =>
+          agent.client.call("setTimezone", { body: { zone: "x" } }),
+        );
+        expect(change, code).to.include({
+          code,
+          status,
+          answered: true,
+          mutationMayHaveApplied: uncertain,
+          retrySafe: !uncertain,
+        });
+        expect(change.message).to.equal(`setTimezone: a sentence (${code})`);
+        const read = await failed(() => agent.client.call("systemStatus"));
+        expect(read, code).to.include({ mutationMayHaveApplied: false, retrySafe: true });
+        const keyed = await failed(() =>
+          agent.client.call("systemUpdate", { body: {}, idempotencyKey: "k" }),
+        );
+        expect(keyed, code).to.include({ mutationMayHaveApplied: uncertain, retrySafe: true });
+      }
+    });
+
+    it("passes on nothing of an answer that is none of the host-agent's", async () => {
+      agent.script = (_request, response) => response.writeHead(502).end("<html>canary</html>");
+      const refusal = await failed(() => agent.client.call("systemStatus"));
+      expect(refusal).to.include({ code: "bad-answer", status: 502 });
+      expect(refusal.message).not.to.include("canary");
+      agent.script = (_request, response) => response.writeHead(200).end("canary");
+      expect((await failed(() => agent.client.call("systemStatus"))).code).to.equal("bad-answer");
+    });
+
+    it("for want of anybody on the socket was not sent", async () => {
+      await agent.unlisten();
+      const change = await failed(() => agent.client.call("setTimezone", { body: { zone: "x" } }));
+      expect(change).to.include({
+        code: "unreachable",
+        status: null,
+        answered: false,
+        mutationMayHaveApplied: false,
+        retrySafe: true,
+      });
+    });
+
+    it("because the connection ended may have been done, unless it only reads", async () => {
+      agent.script = (request) => request.socket.destroy();
+      const change = await failed(() => agent.client.call("setTimezone", { body: { zone: "x" } }));
+      expect(change).to.include({
+        code: "no-answer",
+        mutationMayHaveApplied: true,
+        retrySafe: false,
+      });
+      expect(agent.heard).to.have.length(1);
+      const read = await failed(() =>
+        agent.client.call("filesList", { body: { user: "a", root: "home" } }),
+      );
+      expect(read).to.include({
+        code: "no-answer",
+        mutationMayHaveApplied: false,
+        retrySafe: true,
+      });
+      // Once over the connection that was kept, once over a new one.
+      expect(agent.heard).to.have.length(3);
+    });
+
+    it("in the midst of its answer is no answer", async () => {
+      agent.script = (request, response) => {
+        response.writeHead(200, { "content-length": "100" });
+        response.write("{", () => request.socket.destroy());
+      };
+      expect((await failed(() => agent.client.call("systemStatus"))).code).to.equal("no-answer");
+    });
+
+    it("by its time or its signal says which", async () => {
+      agent.script = () => {};
+      const signal = AbortSignal.timeout(20);
+      expect(await failed(() => agent.client.call("systemStatus", { signal }))).to.include({
+        code: "timeout",
+      });
+      const abort = new AbortController();
+      const call = failed(() =>
+        agent.client.call("setTimezone", { body: { zone: "x" }, signal: abort.signal }),
+      );
+      while (agent.heard.length < 2) await new Promise((resolve) => setImmediate(resolve));
+      abort.abort();
+      expect(await call).to.include({ code: "aborted", mutationMayHaveApplied: true });
+      const before = await failed(() =>
+        agent.client.call("setTimezone", { body: { zone: "x" }, signal: abort.signal }),
+      );
+      expect(before).to.include({ code: "aborted", mutationMayHaveApplied: false });
+      expect(agent.heard).to.have.length(2);
+    });
+  });
+
+  it("is offered for every route, each in the way that its declaration says", async () => {
+    const streams = ["jobLog", "journalFollow", "networkEvents"];
+    const bytes = ["filesDownload", "filesUpload"];
+    const jobs = ["systemUpdate", "enrollDrive", "ejectDrive", "reboot", "shutdown"];
+    const named = (wanted: (route: (typeof ALL_ROUTES)[number]) => boolean) =>
+      ALL_ROUTES.filter(wanted).map(({ name }) => name);
+    expect(named(({ stream: kind }) => kind === "sse")).to.have.members(streams);
+    expect(named(({ stream: kind, upload }) => kind === "octets" || upload)).to.have.members(bytes);
+    expect(named(({ status }) => status === 202)).to.have.members(jobs);
+  });
+});
