@@ -24,6 +24,8 @@ const controllerRecord = z.looseObject({
   host: z.string().optional(),
   /** PEM of the certificate that it shows; absent: it speaks no TLS. */
   certificate: z.string().optional(),
+  /** The files of keys that it was handed, for the doctor; absent: none. */
+  handedFiles: z.array(z.object({ flag: z.string(), path: z.string() })).optional(),
 });
 export type ControllerRecord = z.infer<typeof controllerRecord>;
 

@@ -17,6 +17,7 @@ import { durationText } from "../printable.ts";
 import type { Shell } from "../shell.ts";
 import { trustingAgent } from "../socket.ts";
 import { resolveTarget, type Target, type TargetFlags } from "../target.ts";
+import { checkCertificate } from "./certificate.ts";
 import { type Finding, fail, ok, warn } from "./check.ts";
 
 /** `required`: the user named a controller, so that none there is a failure. */
@@ -35,6 +36,8 @@ export async function* checkController(
     return;
   }
   if (target.warning !== null) yield warn("encryption", target.warning, "use wss://");
+  const certificate = await checkCertificate(target.url, Date.now());
+  if (certificate !== null) yield certificate;
   yield await checkClock(target);
 
   let client: Client;

@@ -5,9 +5,10 @@ import { join } from "node:path";
 import { readSecureFile } from "../../host/secure-file.ts";
 import { LemonError } from "../../protocol/errors.ts";
 import { controllerRecordUrl, readControllerRecords } from "../controller-record.ts";
+import { openness } from "../handed-files.ts";
 import { type Finding, fail, ok, warn } from "./check.ts";
 
-/** One finding for the records together, one for each token file that can not be used. */
+/** One finding for the records together, one for each token file that can not be used and each key that others may read. */
 export async function checkRunFolder(home: string): Promise<readonly Finding[]> {
   const found = await readControllerRecords(home);
   const faults = found.flatMap((entry) => ("fault" in entry ? [entry] : []));
@@ -34,6 +35,13 @@ export async function checkRunFolder(home: string): Promise<readonly Finding[]> 
           "remove it",
         ),
       );
+  }
+  for (const { port, handedFiles = [] } of running) {
+    for (const file of handedFiles) {
+      const open = await openness(file);
+      if (open === null) continue;
+      findings.push(warn(`keys of the controller at port ${port}`, open, `chmod 600 ${file.path}`));
+    }
   }
   return [...findings, ...(await checkTokens(home))];
 }

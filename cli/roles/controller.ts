@@ -52,6 +52,7 @@ import {
   removeControllerRecord,
   writeControllerRecord,
 } from "../controller-record.ts";
+import { handedFiles } from "../handed-files.ts";
 import type { StartOptions } from "../options.ts";
 import { runtimeMode } from "./build.ts";
 import type { RoleContext } from "./context.ts";
@@ -239,6 +240,7 @@ export async function startController(
     startTime: identify(process.pid)?.startTime ?? "",
     tokenFile: operator.file,
     ...(served === null ? {} : { certificate: served.current.leaf }),
+    ...(options.nats === null ? {} : { handedFiles: [...handedFiles(options.nats)] }),
   };
   served?.follow(async (renewed) => {
     record = { ...record, certificate: renewed.leaf };

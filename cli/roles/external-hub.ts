@@ -22,6 +22,7 @@ import { type SystemApi, systemApi } from "../../transport/link/system-api.ts";
 import { refuseOldServers } from "../../transport/link/vetting.ts";
 import { leafUrls, natsSystem } from "../../transport/nats-address.ts";
 import { isNewEnough } from "../../transport/nats-server/version.ts";
+import { handedFiles, openness } from "../handed-files.ts";
 import type { ExternalNats } from "../options.ts";
 import type { RoleContext } from "./context.ts";
 import {
@@ -60,6 +61,10 @@ export async function openExternalHub(
   };
   const leafs = nats.leafUrl === null ? null : leafUrls("--nats-leaf-url", nats.leafUrl);
   const keys = openHandedKeys(nats, context.clock.nowMs());
+  for (const file of handedFiles(nats)) {
+    const open = await openness(file);
+    if (open !== null) context.say(`warning: ${open}; chmod 600 it`);
+  }
 
   const open = async (name: string, as: ConnectAs, flag: string): Promise<NatsConnection> => {
     const connection = await connect(remote, name, as, flag);

@@ -126,11 +126,18 @@ function replicasOn(servers: readonly SystemServer[]): number {
   return Math.min(WANTED_REPLICAS, peers);
 }
 
+const NOT_GIVEN = " is not given";
+
 export function notGiven(flag: string): string {
-  return `${flag} is not given`;
+  return `${flag}${NOT_GIVEN}`;
 }
 
-/** Null when nothing is lacking. */
+/** Null when nothing is lacking. What the NATS system lacks says itself what to change there. */
 export function sentence(what: string, lacks: readonly string[]): string | null {
-  return lacks.length === 0 ? null : `${what}: ${[...new Set(lacks)].join("; ")}`;
+  if (lacks.length === 0) return null;
+  const all = [...new Set(lacks)];
+  const flags = all.filter((lack) => lack.endsWith(NOT_GIVEN)).length;
+  const mend =
+    flags === 0 ? [] : [`start the controller again with ${flags === 1 ? "it" : "these"}`];
+  return `${what}: ${[...all, ...mend].join("; ")}`;
 }

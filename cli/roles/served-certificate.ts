@@ -7,6 +7,7 @@
 import {
   type CertificateFiles,
   dayOf,
+  EXPIRES_SOON_MS,
   loadCertificate,
   type ServerCertificate,
 } from "../../gateways/http/certificate.ts";
@@ -32,9 +33,6 @@ export async function serveCertificate(
   return served;
 }
 
-/** Certificates of 90 days are renewed with 30 left: with this much left, nobody did. */
-const WARN_MS = 14 * 24 * 60 * 60 * 1_000;
-
 class Served implements ServedCertificate {
   readonly #files: CertificateFiles;
   readonly #context: Context;
@@ -58,7 +56,7 @@ class Served implements ServedCertificate {
     const nowMs = clock.nowMs();
     this.#current = await loadCertificate(this.#files, nowMs);
     const { expiresAtMs } = this.#current;
-    if (expiresAtMs - nowMs < WARN_MS) {
+    if (expiresAtMs - nowMs < EXPIRES_SOON_MS) {
       say(
         `the certificate of --tls-cert expires on ${dayOf(expiresAtMs)}; renew it and send SIGHUP`,
       );

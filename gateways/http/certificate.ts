@@ -70,6 +70,9 @@ export async function loadCertificate(
   return loaded;
 }
 
+/** Certificates of 90 days are renewed with 30 left: with this much left, nobody did. */
+export const EXPIRES_SOON_MS = 14 * 24 * 60 * 60 * 1_000;
+
 /** The day in UTC, as ISO 8601 writes it. */
 export function dayOf(ms: number): string {
   return new Date(ms).toISOString().slice(0, 10);

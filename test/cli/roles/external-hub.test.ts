@@ -1,5 +1,5 @@
 import { once } from "node:events";
-import { writeFileSync } from "node:fs";
+import { chmodSync, copyFileSync, writeFileSync } from "node:fs";
 import { type AddressInfo, createServer } from "node:net";
 import { join } from "node:path";
 import { createOperator } from "@nats-io/nkeys";
@@ -26,6 +26,8 @@ import { type LogLines, logLines } from "../../support/log-lines.ts";
 import { startServer } from "../../support/nats.ts";
 import { refusalOf } from "../../support/refusal.ts";
 import { type TempFolder, tempFolder } from "../../support/temp-folder.ts";
+
+const AGAIN = "start the controller again with";
 
 type Told = Readonly<Record<NatsFlag, string | null>>;
 
@@ -104,6 +106,26 @@ describe("a hub that is somebody else's", () => {
       expect(hub.link.keepsStores).to.equal(false);
     });
 
+    it("warns of each key that others may read by its mode, and takes it", async () => {
+      const open_ = (flag: "--nats-creds" | "--nats-operator-key", source: string): string => {
+        const path = join(folder.path, flag);
+        copyFileSync(source, path);
+        chmodSync(path, 0o644);
+        return path;
+      };
+      const hub = await open(
+        told({
+          "--nats-creds": open_("--nats-creds", nats.operator.creds),
+          "--nats-operator-key": open_("--nats-operator-key", nats.operator.operatorKey),
+        }),
+      );
+      expect(hub.joinsRefused).to.equal(null);
+      expect(notes).to.deep.equal([
+        "warning: the file of --nats-creds has mode 644: whoever reads it can act as this controller; chmod 600 it",
+        "warning: the file of --nats-operator-key has mode 644: whoever reads it can make itself an account of the NATS system, or be any node; chmod 600 it",
+      ]);
+    });
+
     for (const [flag, localNode] of [
       ["--nats-sys-creds", false],
       ["--nats-operator-key", false],
@@ -111,16 +133,18 @@ describe("a hub that is somebody else's", () => {
     ] as const) {
       it(`refuses joins without ${flag}${localNode ? "" : ", and the local node"}`, async () => {
         const hub = await open(told({ [flag]: null }));
-        expect(hub.joinsRefused).to.equal(`No node can join this controller: ${flag} is not given`);
+        expect(hub.joinsRefused).to.equal(
+          `No node can join this controller: ${flag} is not given; ${AGAIN} it`,
+        );
         expect(hub.localNodeRefused).to.equal(
-          localNode ? null : `There is no local node: ${flag} is not given`,
+          localNode ? null : `There is no local node: ${flag} is not given; ${AGAIN} it`,
         );
         if (localNode) {
           await hub.link.provision("local-node");
         } else {
           const refused = await refusalOf(() => hub.link.provision());
           expect(refused.message).to.equal(
-            `No account can be changed on this NATS system: ${flag} is not given`,
+            `No account can be changed on this NATS system: ${flag} is not given; ${AGAIN} it`,
           );
         }
         await hub.controller.flush();
@@ -132,16 +156,16 @@ describe("a hub that is somebody else's", () => {
         told({ "--nats-sys-creds": null, "--nats-operator-key": null, "--nats-leaf-url": null }),
       );
       expect(hub.joinsRefused).to.equal(
-        "No node can join this controller: --nats-sys-creds is not given; --nats-operator-key is not given; --nats-leaf-url is not given",
+        `No node can join this controller: --nats-sys-creds is not given; --nats-operator-key is not given; --nats-leaf-url is not given; ${AGAIN} these`,
       );
       expect(hub.localNodeRefused).to.equal(
-        "There is no local node: --nats-sys-creds is not given; --nats-operator-key is not given",
+        `There is no local node: --nats-sys-creds is not given; --nats-operator-key is not given; ${AGAIN} these`,
       );
     });
 
     const foreignKey = (): string => {
       const path = join(folder.path, "other.nk");
-      writeFileSync(path, seedOf(createOperator()));
+      writeFileSync(path, seedOf(createOperator()), { mode: 0o600 });
       return path;
     };
     for (const [what, changes, code, message] of [
@@ -299,9 +323,11 @@ describe("a hub that is somebody else's", () => {
     );
     const hub = await open({ ...NOTHING, "--nats": server.child.clientUrl });
     expect(hub.localNodeRefused).to.equal(
-      "There is no local node: --nats-creds is not given; --nats-sys-creds is not given; --nats-operator-key is not given; the NATS server open has max_payload 1048576, and nodes need 8388608",
+      `There is no local node: --nats-creds is not given; --nats-sys-creds is not given; --nats-operator-key is not given; the NATS server open has max_payload 1048576, and nodes need 8388608; ${AGAIN} these`,
     );
-    expect(hub.joinsRefused).to.match(/; --nats-leaf-url is not given$/);
+    expect(hub.joinsRefused).to.match(
+      /; --nats-leaf-url is not given; start the controller again with these$/,
+    );
   });
 
   describe("that is not prepared for it", () => {

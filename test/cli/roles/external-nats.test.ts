@@ -258,8 +258,8 @@ describe("a controller on somebody else's NATS", function () {
     ] as const) {
       it(`starts without ${flag}, says that no node can join, and serves the rest`, async () => {
         const up = await start(nats, "up", { [flag]: null });
-        const joins = `No node can join this controller: ${flag} is not given`;
-        const local = `There is no local node: ${flag} is not given`;
+        const joins = `No node can join this controller: ${flag} is not given; start the controller again with it`;
+        const local = `There is no local node: ${flag} is not given; start the controller again with it`;
         const notes = localNode ? [joins] : [joins, local];
         expect(up.role.log.trimEnd().split("\n")).to.deep.equal(
           notes.map((one) => `lemon: ${one}`),
