@@ -1,10 +1,11 @@
 /**
  * Owns what goes between a process and its isolated child:
  *
- *   request  { serial, request }
- *   answer   { serial, result } or { serial, failure }
+ *   request  { serial, content, elsewhere? }
+ *   answer   { serial, content, elsewhere? } or { serial, failure }
  *
- * Bytes stay bytes (serialization "advanced"); an error would lose what makes it one of the table.
+ * Bytes stay bytes (serialization "advanced"); many of them are elsewhere (`isolated-bytes.ts`). An error
+ * would lose what makes it one of the table.
  */
 import {
   type ErrorDetails,
@@ -13,6 +14,7 @@ import {
   WIRE_CODES,
   type WireCode,
 } from "../protocol/errors.ts";
+import { pack, readElsewhere, unpack } from "./isolated-bytes.ts";
 
 export interface IsolatedRequest {
   readonly serial: number;
@@ -25,14 +27,20 @@ interface IsolatedAnswer {
   readonly failure: LemonError | null;
 }
 
-export function readRequest(message: unknown): IsolatedRequest | null {
-  if (!isRecord(message)) return null;
-  const { serial, request } = message;
-  return typeof serial === "number" ? { serial, request } : null;
+/** `memory`: what both sides have open; null when they have none. */
+export function asked(serial: number, request: unknown, memory: number | null): object {
+  return { serial, ...pack(request, memory) };
 }
 
-export function done(serial: number, result: unknown): object {
-  return { serial, result };
+export function readRequest(message: unknown, memory: number | null): IsolatedRequest | null {
+  if (!isRecord(message)) return null;
+  const { serial } = message;
+  const request = readContent(message, memory);
+  return typeof serial === "number" && request !== null ? { serial, request: request.is } : null;
+}
+
+export function done(serial: number, result: unknown, memory: number | null): object {
+  return { serial, ...pack(result, memory) };
 }
 
 /** Anything that is not a `LemonError` is a fault of ours, and nobody knows how far it got. */
@@ -43,13 +51,31 @@ export function failed(serial: number, error: unknown): object {
 }
 
 /** Null: it is no answer. */
-export function readAnswer(message: unknown): IsolatedAnswer | null {
+export function readAnswer(message: unknown, memory: number | null): IsolatedAnswer | null {
   if (!isRecord(message)) return null;
-  const { serial, result, failure } = message;
+  const { serial, failure } = message;
   if (typeof serial !== "number") return null;
-  if (failure === undefined) return { serial, result, failure: null };
+  if (failure === undefined) {
+    const result = readContent(message, memory);
+    return result === null ? null : { serial, result: result.is, failure: null };
+  }
   const error = readFailure(failure);
   return error === null ? null : { serial, result: undefined, failure: error };
+}
+
+/** With its bytes; null when they are not where they should be. */
+function readContent(
+  { content, elsewhere }: Readonly<Record<string, unknown>>,
+  memory: number | null,
+): { readonly is: unknown } | null {
+  if (elsewhere === undefined) return { is: content };
+  const where = readElsewhere(elsewhere);
+  if (where === null) return null;
+  try {
+    return { is: unpack({ content, elsewhere: where }, memory) };
+  } catch {
+    return null;
+  }
 }
 
 function readFailure(value: unknown): LemonError | null {

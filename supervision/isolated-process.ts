@@ -6,17 +6,19 @@
  * 1. One request is under way at a time. It ends with the answer, or with the process: past its deadline
  *    (`deadline_exceeded`) the process is killed, and its unasked end settles it (`actor_ended`).
  * 2. One life of the actor has at most one process; when the actor ends, that has ended, or was killed.
- * 3. The process inherits neither descriptors nor environment, leads a session of its own (a terminal's
+ * 3. The process inherits no descriptor but the channel and the memory for bytes, nor environment; it leads a session of its own (a terminal's
  *    Ctrl-C is not for it), and ends with its parent, however that ends (`isolated-child.ts`).
  */
 import { type ChildProcess, fork } from "node:child_process";
+import { closeSync } from "node:fs";
 import { getCompileCacheDir } from "node:module";
 import { fileURLToPath } from "node:url";
 import type { Clock } from "../host/clock.ts";
+import { openMemory } from "../host/native/memory.ts";
 import { identify, type ProcessIdentity, signalProcess } from "../host/process-identity.ts";
 import { LemonError } from "../protocol/errors.ts";
 import type { ActorContext, ActorSpec, Behaviour } from "./actor.ts";
-import { readAnswer } from "./isolated-messages.ts";
+import { asked, readAnswer } from "./isolated-messages.ts";
 
 export interface IsolatedProcessSpec {
   readonly id: string;
@@ -38,6 +40,9 @@ export type IsolatedProtocol = {
 
 /** V8 may keep three times this of young objects, in MiB: what is large here is bytes, outside its heap. */
 const FLAGS = ["--max-semi-space-size=1"];
+
+/** Where the process finds it: after the channel. */
+const MEMORY_FD = 4;
 
 export function isolatedProcess(spec: IsolatedProcessSpec): ActorSpec<IsolatedProtocol> {
   return {
@@ -86,19 +91,22 @@ class Isolated {
   readonly #child: ChildProcess;
   readonly #identity: ProcessIdentity | null;
   readonly #clock: Clock;
+  #memory: number | null;
   #underWay: UnderWay | null = null;
   #serial = 0;
 
   constructor(entry: URL, clock: Clock) {
     this.#clock = clock;
     this.over = this.#over.promise;
-    this.#child = fork(fileURLToPath(entry), [], {
+    const memory = openMemory("lemon");
+    this.#memory = memory;
+    this.#child = fork(fileURLToPath(entry), memory === null ? [] : [String(MEMORY_FD)], {
       execArgv: FLAGS,
       env: environment(),
       cwd: "/",
       detached: true,
       serialization: "advanced",
-      stdio: ["ignore", "ignore", "ignore", "ipc"],
+      stdio: ["ignore", "ignore", "ignore", "ipc", ...(memory === null ? [] : [memory])],
     });
     const { pid } = this.#child;
     this.#identity = pid === undefined ? null : identify(pid);
@@ -123,7 +131,7 @@ class Isolated {
     );
     this.#underWay = { serial, resolve, reject, cancelDeadline };
     if (this.#child.connected) {
-      this.#child.send({ serial, request }, (failure) => {
+      this.#child.send(asked(serial, request, this.#memory), (failure) => {
         if (failure !== null) this.#giveUp(new LemonError("actor_ended"));
       });
     } else {
@@ -138,7 +146,7 @@ class Isolated {
   }
 
   #answered(message: unknown): void {
-    const answer = readAnswer(message);
+    const answer = readAnswer(message, this.#memory);
     if (answer === null || answer.serial !== this.#underWay?.serial) {
       this.#giveUp(new LemonError("actor_ended"));
       return;
@@ -154,6 +162,8 @@ class Isolated {
     // After whoever waits for that call has been told.
     setImmediate(() => this.#over.resolve());
     if (this.#identity !== null) signalProcess(this.#identity, "SIGKILL");
+    if (this.#memory !== null) closeSync(this.#memory);
+    this.#memory = null;
   }
 
   #take(): UnderWay | null {

@@ -69,6 +69,23 @@ describe("an isolated process", () => {
     expect(refused).to.have.deep.property("details", { left: 2, name: null });
   });
 
+  it("gets and gives many bytes whole, wherever they stand, one message's not in another's", async () => {
+    await using place = await room();
+    const edges = [16_383, 16_384, 16_385, 1_048_576, 2_097_152, 2_097_153];
+    for (const [at, length] of edges.entries()) {
+      const bytes = new Uint8Array(length).fill(at + 1);
+      const few = new Uint8Array(100).fill(9);
+      const asked = { method: "m", request: { path: "p", few, bytes, after: null } };
+      const { method, request } = Object(await place.actor.ask("call", asked, WAIT));
+      expect([method, request.path, request.after]).to.deep.equal(["m", "p", null]);
+      expect(Buffer.compare(request.bytes, bytes)).to.equal(0);
+      expect(Buffer.compare(request.few, few)).to.equal(0);
+      const whole = await place.actor.ask("call", { bytes, also: bytes }, WAIT);
+      expect(Buffer.compare(Object(whole).bytes, bytes)).to.equal(0);
+      expect(Buffer.compare(Object(whole).also, bytes)).to.equal(0);
+    }
+  });
+
   it("tells of a fault in it by a code, and lives on", async () => {
     await using place = await room();
     const identity = await identityOf(place.actor);
@@ -90,7 +107,8 @@ describe("an isolated process", () => {
       if (process.platform !== "linux") return;
       const open = await place.actor.ask("call", "descriptors", WAIT);
       const paths = Object(open).filter((target: string) => target.startsWith("/"));
-      for (const path of paths) expect(path).to.match(/^\/(dev\/null|proc\/\d+\/fd)$/);
+      for (const path of paths)
+        expect(path).to.match(/^\/(dev\/null|proc\/\d+\/fd|memfd:lemon \(deleted\))$/);
     } finally {
       closeSync(mine);
     }
