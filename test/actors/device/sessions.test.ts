@@ -60,6 +60,12 @@ describe("the sessions of devices", () => {
     // One that has a session may have a newer one.
     await begin(1);
     await clock.advance(SESSION_TTL_MS - 1_000);
+    // One that has expired keeps its place while it is connected: it is there to be revoked.
+    open.set("d0", 1);
+    const still = await refusalOf(() => begin("more"));
+    expect(still.details).to.deep.equal({ retryAfterMs: 1_000 });
+    expect((await sessions.list()).map(({ record }) => record.deviceId)).to.include("d0");
+    open.clear();
     await begin("more");
     expect(sessions.identify(sha256("token-0"))).to.equal(null);
     expect(sessions.identify(sha256("token-more"))).to.include({ role: "device" });
