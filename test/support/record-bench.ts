@@ -32,6 +32,10 @@ export interface RecordBench extends AsyncDisposable {
   open(options?: Partial<RecordStoreOptions>): Promise<RecordStore>;
   /** kill -9 of the server and a new one, to which both connections are back. */
   crashServer(): Promise<void>;
+  /** Resolves when both connections are with the server that runs now. */
+  back(): Promise<void>;
+  /** Resolves when the store's connection has noticed that its server is gone. */
+  down(): Promise<void>;
   /** How many files on the disk hold these bytes. */
   filesWith(bytes: Uint8Array): number;
 }
@@ -47,6 +51,10 @@ export async function recordBench(): Promise<RecordBench> {
   const connection = await server.connectStore();
   const sys = await server.connectSys();
   const told = new Map<string, Buffer>();
+  const up = connectionState(connection);
+  const back = async (): Promise<void> => {
+    for (const one of [connection, sys]) await backAt(one, server);
+  };
   const stores = new Set<RecordStore>();
   return {
     server,
@@ -70,15 +78,22 @@ export async function recordBench(): Promise<RecordBench> {
         ...options,
         timeouts: { ...PATIENCE, ...options.timeouts },
       });
+      try {
+        await store.verify();
+      } catch (failure) {
+        await store.close();
+        throw failure;
+      }
       stores.add(store);
-      await store.verify();
       return store;
     },
     async crashServer() {
       await server.kill();
       await server.restart();
-      for (const one of [connection, sys]) await backAt(one, server);
+      await back();
     },
+    back,
+    down: () => up.down,
     filesWith: (bytes) =>
       filesBelow(folder.path).filter((one) => one.includes(Buffer.from(bytes))).length,
     async [Symbol.asyncDispose]() {
@@ -87,6 +102,14 @@ export async function recordBench(): Promise<RecordBench> {
       folder[Symbol.dispose]();
     },
   };
+}
+
+/** Its first cut. */
+function connectionState(connection: NatsConnection): { readonly down: Promise<void> } {
+  async function cut(): Promise<void> {
+    for await (const { type } of connection.status()) if (type === "disconnect") return;
+  }
+  return { down: cut() };
 }
 
 async function backAt(connection: NatsConnection, server: TestNodeServer): Promise<void> {

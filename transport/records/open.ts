@@ -51,6 +51,8 @@ export interface RecordStoreTimeouts {
   readonly returnMs: number;
 }
 
+/** A put whose connection was cut. */
+const LOST = { outcome: "unanswered" } as const;
 const TIMEOUTS: RecordStoreTimeouts = { putMs: 3_000, readMs: 3_000, returnMs: 2_000 };
 
 /** Opens the store, or makes it; it is to be verified then. Errors: those of `RecordStore`, `store_in_use`, `no_space`, `permission_denied`. */
@@ -147,7 +149,8 @@ class Records implements RecordStore {
       const hash = hashOf(key);
       const digest = digestOf(bytes);
       await witness.reserve();
-      const put = await bucket.put(key, bytes, ledger.standing.get(hash)?.sequence ?? 0);
+      const follows = ledger.standing.get(hash)?.sequence ?? 0;
+      const put = await untilAborted(bucket.put(key, bytes, follows), this.#link.cut, LOST);
       if (put.outcome !== "stored") return this.#unstored(put.outcome, hash, digest);
       const { sequence } = put;
       try {
@@ -189,10 +192,16 @@ class Records implements RecordStore {
 
   async #verify(): Promise<void> {
     if (this.#home.witness.failed) await this.#reopen();
-    const serverId = await this.#server();
+    await this.#until(() => this.#link.serverId !== null);
+    const { serverId } = this.#link;
+    if (serverId === null) throw new LemonError("receipt_store_unavailable");
+    // The connection that proves durability comes back on its own.
+    const prover = this.#prover;
+    if (prover !== null)
+      await this.#until(() => prover.serverId === serverId || this.#link.clustered);
     const signal = this.#link.cut;
     const { sys = null, sink } = this.#options;
-    const parts = { sys, prover: this.#prover, link: this.#link, serverId, signal, sink };
+    const parts = { sys, prover, link: this.#link, serverId, signal, sink };
     try {
       const verified = await verifyRecords({ home: this.#home, ...parts });
       if (verified.mayHaveLeft) await this.#move(signal);
@@ -228,21 +237,17 @@ class Records implements RecordStore {
     this.#former = null;
   }
 
-  /** The server that answers now, waited for a while. */
-  async #server(): Promise<string> {
-    const { clock } = this.#options;
+  /** Resolves once it holds of the connections, or after a while. */
+  async #until(holds: () => boolean): Promise<void> {
     const late = new AbortController();
-    const cancel = clock.after(this.#returnMs, () => late.abort());
+    const cancel = this.#options.clock.after(this.#returnMs, () => late.abort());
     try {
-      while (this.#link.serverId === null && !late.signal.aborted) {
+      while (!holds() && !late.signal.aborted) {
         await untilAborted(this.#returned.promise, late.signal, undefined);
       }
     } finally {
       cancel();
     }
-    const { serverId } = this.#link;
-    if (serverId === null) throw new LemonError("receipt_store_unavailable");
-    return serverId;
   }
 
   #current(): Verified | null {

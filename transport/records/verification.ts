@@ -12,7 +12,7 @@ import type { NatsConnection } from "@nats-io/transport-node";
 import type { Bucket, StoredMessage } from "../receipts/bucket.ts";
 import { provesDurability } from "../receipts/durability.ts";
 import { type Damage, damaged } from "../receipts/health.ts";
-import type { Link } from "../receipts/link.ts";
+import { type Link, untilAborted } from "../receipts/link.ts";
 import { digestOf, HASH_BYTES } from "../receipts/record.ts";
 import { IDENTITY_KEY, namesStore } from "../receipts/verification.ts";
 import type { Home } from "./founding.ts";
@@ -28,6 +28,8 @@ export interface Verified {
   readonly mayHaveLeft: boolean;
 }
 
+/** A put whose connection was cut. */
+const LOST = { outcome: "unanswered" } as const;
 const FENCE_KEY = "store.fence";
 const FENCE_TRIES = 4;
 /** A record is up to 1 MiB: few at a time. */
@@ -72,7 +74,8 @@ async function prove(
 async function fence(bucket: Bucket, signal: AbortSignal): Promise<boolean> {
   for (let tries = 0; tries < FENCE_TRIES; tries += 1) {
     const before = (await bucket.get(FENCE_KEY, signal))?.sequence ?? 0;
-    const { outcome } = await bucket.put(FENCE_KEY, randomBytes(8), before);
+    const put = bucket.put(FENCE_KEY, randomBytes(8), before);
+    const { outcome } = await untilAborted(put, signal, LOST);
     if (outcome !== "conflict" && outcome !== "revision_limit" && outcome !== "stored")
       return false;
     if (outcome === "conflict") continue;

@@ -1,5 +1,7 @@
+import { jetstream, jetstreamManager } from "@nats-io/jetstream";
 import { assert } from "chai";
 import { SECRET_BOUNDS } from "../../../actors/vault/messages.ts";
+import { secretKey } from "../../../actors/vault/names.ts";
 import { Secret } from "../../../protocol/secret.ts";
 import { FakeClock } from "../../support/fake-clock.ts";
 import { type RecordBench, recordBench } from "../../support/record-bench.ts";
@@ -233,6 +235,43 @@ describe("a vault", () => {
     assert.equal(await code(() => vault.set("b", "one")), "secret_key_mismatch");
     assert.deepEqual(await vault.names(), ["a"]);
     assert.equal((await vault.ask("status", null)).problem, "secret_key_mismatch");
+  });
+
+  it("says that it is damaged when a record is missing, and resolves what is intact", async () => {
+    await vault.set("a", "one", { operationId: "op" });
+    await vault.set("b", "two");
+    await vault[Symbol.asyncDispose]();
+    const manager = await jetstreamManager(bench.connection);
+    const subject = `$KV.vault-a.${secretKey("default", "a")}`;
+    const message = await manager.streams.getMessage("KV_vault-a", { last_by_subj: subject });
+    await manager.streams.deleteMessage("KV_vault-a", message?.seq ?? 0);
+    vault = await openVault(bench, { clock });
+    const refused: (() => Promise<unknown>)[] = [
+      () => vault.names(),
+      () => vault.ask("entries", null),
+      () => vault.ask("receipt", { operationId: "op" }),
+      () => vault.ask("exists", { name: "a" }),
+      () => vault.resolve("a"),
+      () => vault.set("c", "three"),
+      () => vault.ask("delete", { name: "a" }),
+    ];
+    for (const attempt of refused) assert.equal(await code(attempt), "secret_store_damaged");
+    assert.equal(await vault.resolve("b"), "two");
+    const { healthy, problem, count } = await vault.ask("status", null);
+    assert.deepEqual([healthy, problem, count], [false, "secret_store_damaged", null]);
+  });
+
+  it("takes no record for another name's: neither a copy of it nor one that was put in its place", async () => {
+    await vault.set("a", "one");
+    await vault.set("b", "two");
+    const manager = await jetstreamManager(bench.connection);
+    const at = (name: string) => `$KV.vault-a.${secretKey("default", name)}`;
+    const record = await manager.streams.getMessage("KV_vault-a", { last_by_subj: at("a") });
+    await vault[Symbol.asyncDispose]();
+    await jetstream(bench.connection).publish(at("b"), record?.data ?? "");
+    vault = await openVault(bench, { clock });
+    assert.equal(await code(() => vault.names()), "secret_store_damaged");
+    assert.equal(await code(() => vault.resolve("b")), "secret_store_damaged");
   });
 
   it("does not encrypt a value that was destroyed meanwhile", async () => {
