@@ -91,11 +91,13 @@ export interface JobRoomOptions {
   readonly disk?: Disk<JobState>;
   readonly generation?: number;
   readonly ground?: Partial<CommandGround>;
+  /** Where its actors live; else a system of its own. */
+  readonly system?: TestSystem;
 }
 
 export async function jobRoom(options: JobRoomOptions): Promise<JobRoom> {
   const demo = new Demo();
-  const system = testSystem();
+  const system = options.system ?? testSystem();
   const { clock, log } = system;
   const spawner = new FakeSpawner();
   const receipts = new MemoryReceipts(jobReceipts, options.generation ?? 1, options.disk);
