@@ -63,6 +63,7 @@ export const secretRequests = {
   list: z.strictObject({}),
   delete: z.strictObject({ name: secretName }),
   receipt: z.strictObject({ operationId: secretOperationId }),
+  rotate: z.strictObject({}),
 } as const;
 
 /** What stands beside the value inside a sealed set. */
@@ -92,6 +93,9 @@ export const secretAnswers = {
     truncated: z.boolean(),
   }),
   delete: z.strictObject({ name: z.string(), deleted: z.literal(true) }),
+  rotate: z.strictObject({
+    count: z.int().nonnegative().describe("Secrets that were put under the new key."),
+  }),
   receipt: z
     .strictObject({
       operationId: z.string(),

@@ -14,6 +14,7 @@ import {
   nodeSecretsDelete,
   nodeSecretsList,
   nodeSecretsReceipt,
+  nodeSecretsRotate,
   nodeSecretsSet,
 } from "../../protocol/methods/secrets.ts";
 import {
@@ -32,7 +33,8 @@ export type SecretMethod =
   | "node.secrets.set"
   | "node.secrets.list"
   | "node.secrets.delete"
-  | "node.secrets.receipt";
+  | "node.secrets.receipt"
+  | "node.secrets.rotate";
 
 export interface SecretMethodsOptions {
   readonly fleet: Fleet;
@@ -46,7 +48,11 @@ const NAME_BYTES = SECRET_BOUNDS.nameBytes + 8;
 
 /** One call to a destination. */
 interface Asked<Answer> {
-  readonly spec: { readonly name: SecretMethod; readonly effect: "read" | "mutation" };
+  readonly spec: {
+    readonly name: SecretMethod;
+    readonly effect: "read" | "mutation";
+    readonly retrySafe: boolean;
+  };
   readonly deadlineMs: number;
   readonly request: object;
   readonly answer: z.ZodType<Answer>;
@@ -89,7 +95,7 @@ export function secretMethods({
       return read.data;
     } catch (error) {
       if (!(error instanceof LemonError) || !error.mutationMayHaveApplied) throw error;
-      throw uncertain(error, { nodeId, operationId: asked.operationId, method: spec.name });
+      throw uncertain(error, { nodeId, operationId: asked.operationId, spec });
     }
   };
 
@@ -132,6 +138,14 @@ export function secretMethods({
       });
     },
 
+    "node.secrets.rotate": async (params, caller) =>
+      await ask(directory.byId(params.nodeId), caller, {
+        spec: nodeSecretsRotate,
+        deadlineMs: nodeSecretsRotate.deadlineMs(params),
+        request: {} satisfies RequestTo<"rotate">,
+        answer: secretAnswers.rotate,
+      }),
+
     "node.secrets.receipt": async (params, caller) => {
       const record = directory.byId(params.nodeId);
       const { operationId } = params;
@@ -163,26 +177,27 @@ function sealed(recipient: string, about: object, value: string): Sealed {
 interface About {
   readonly nodeId: string;
   readonly operationId: string | undefined;
-  readonly method: SecretMethod;
+  readonly spec: Asked<unknown>["spec"];
 }
 
 /** A node that tells what went wrong keeps its word for it; silence has one name. */
 function uncertain(error: LemonError, about: About): LemonError {
   const { code, wire, message } = error;
-  const { nodeId, operationId } = about;
+  const { nodeId, operationId, spec } = about;
   const isSilence = ERRORS[code].outcome === "unknown";
   return new LemonError(isSilence ? "secret_outcome_unknown" : code, {
     message: `${isSilence ? "The outcome is unknown" : message}; ${settling(about)}`,
     wire: isSilence && wire !== "TIMEOUT" ? "UNAVAILABLE" : wire,
-    retrySafe: false,
+    retrySafe: spec.retrySafe,
     mutationMayHaveApplied: true,
     details: { ...error.details, nodeId, ...(operationId === undefined ? {} : { operationId }) },
     cause: error,
   });
 }
 
-function settling({ nodeId, operationId, method }: About): string {
-  if (method === nodeSecretsDelete.name) {
+function settling({ nodeId, operationId, spec }: About): string {
+  if (spec.name === nodeSecretsRotate.name) return `rotate again on node ${nodeId}`;
+  if (spec.name === nodeSecretsDelete.name) {
     return `read the names on node ${nodeId} with node.secrets.list before anything else`;
   }
   return operationId === undefined

@@ -14,7 +14,8 @@ type SecretsMethod =
   | "secrets.list"
   | "secrets.set"
   | "secrets.delete"
-  | "secrets.exists";
+  | "secrets.exists"
+  | "secrets.rotate";
 
 /** The one owner that there is (control-plane-wire.md 6.1). */
 const OWNER = "default";
@@ -23,10 +24,12 @@ export interface SecretsMethodsOptions {
   readonly vault: Vault;
   /** Where a name may be looked for besides the vault, when the asker says so. */
   readonly environment: Readonly<Record<string, string | undefined>>;
+  /** Puts all that is under this machine's master key under a new one; resolves with how many secrets that were. */
+  readonly rotate: () => Promise<number>;
 }
 
 export function secretsMethods(options: SecretsMethodsOptions): MethodHandlers<SecretsMethod> {
-  const { vault, environment } = options;
+  const { vault, environment, rotate } = options;
   return {
     async "secrets.status"() {
       const { problem, ...status } = await vault.ask("status", null, VAULT_DEADLINE);
@@ -62,6 +65,11 @@ export function secretsMethods(options: SecretsMethodsOptions): MethodHandlers<S
         .ask("delete", { name }, VAULT_DEADLINE)
         .catch((error: unknown) => fail(error, "whether it is there with secrets.exists"));
       return { ok: true, ...about, summary: { deleted } };
+    },
+
+    async "secrets.rotate"() {
+      const count = await rotate();
+      return { ok: true, count, summary: { count } };
     },
 
     async "secrets.exists"({ name, preferEnv = false, envFallback = false }) {

@@ -24,6 +24,8 @@ export interface NodeSecretsOptions {
   readonly vault: Vault;
   /** Opens by the worker life's own key; null for what was not sealed to it. */
   readonly open: (sealed: Sealed) => Opened | null;
+  /** Puts all that is under this machine's master key under a new one; resolves with how many secrets that were. */
+  readonly rotate: () => Promise<number>;
 }
 
 type Answer<M extends keyof typeof secretAnswers> = z.infer<(typeof secretAnswers)[M]>;
@@ -34,9 +36,10 @@ export interface NodeSecrets {
   list(request: unknown): Promise<Answer<"list">>;
   delete(request: unknown): Promise<Answer<"delete">>;
   receipt(request: unknown): Promise<Answer<"receipt">>;
+  rotate(request: unknown): Promise<Answer<"rotate">>;
 }
 
-export function nodeSecrets({ vault, open }: NodeSecretsOptions): NodeSecrets {
+export function nodeSecrets({ vault, open, rotate }: NodeSecretsOptions): NodeSecrets {
   return {
     async set(request) {
       const opened = open(readRequest(secretRequests.set, request));
@@ -73,6 +76,11 @@ export function nodeSecrets({ vault, open }: NodeSecretsOptions): NodeSecrets {
       const { name } = readRequest(secretRequests.delete, request);
       refuseReserved(name);
       return await vault.ask("delete", { name }, VAULT_DEADLINE);
+    },
+
+    async rotate(request) {
+      readRequest(secretRequests.rotate, request);
+      return { count: await rotate() };
     },
 
     async receipt(request) {

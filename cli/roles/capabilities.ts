@@ -12,4 +12,9 @@ export const NODE_CAPABILITIES = {
   "node.process.run": { version: 1 },
   "node.process.get": { version: 1 },
   "node.process.cancel": { version: 1 },
+  "node.secrets.set": { version: 1 },
+  "node.secrets.list": { version: 1 },
+  "node.secrets.delete": { version: 1 },
+  "node.secrets.receipt": { version: 1 },
+  "node.secrets.rotate": { version: 1 },
 } as const;

@@ -8,6 +8,7 @@
  *     settings        what `config.set` stored
  *     devices         their pairing and their sessions
  *     nodes           the fleet
+ *     vault           the controller's own secrets
  *     invocations     one actor for each that waits for its node
  *     sessions        one actor a `/ws` connection
  *     node            what the node in this process runs (`lemon up`)
@@ -36,6 +37,7 @@ import {
 } from "../../actors/session/authenticate.ts";
 import { loadOperatorToken } from "../../actors/session/operator-token.ts";
 import { startSessions } from "../../actors/session/sessions.ts";
+import { secretsMethods } from "../../actors/vault/methods.ts";
 import { refuseLeaf } from "../../gateways/http/leaf-refusal.ts";
 import { listenHttp } from "../../gateways/http/server.ts";
 import { wsGateway } from "../../gateways/ws/gateway.ts";
@@ -65,6 +67,10 @@ import type { Hub, HubEvents } from "./hub.ts";
 import { natsServerBinary } from "./nats-binary.ts";
 import { Readiness } from "./readiness.ts";
 import { serveCertificate } from "./served-certificate.ts";
+import { type VaultPlace, Vaults } from "./vaults.ts";
+
+/** A server that restarts checks its whole store first. */
+const RESTART = { deadlineMs: 60_000 } as const;
 
 export interface Controller extends AsyncDisposable {
   /** Where a command on this machine reaches it. */
@@ -78,6 +84,8 @@ export interface Controller extends AsyncDisposable {
   readonly system: ActorSystem;
   readonly hub: Hub;
   readonly nodes: Nodes;
+  /** Those of this process: the controller's, and whichever is started besides. */
+  readonly vaults: Vaults;
   /** Tells the commands of this machine where it is; taken back at its end. */
   announce(): Promise<void>;
   /** Takes no more connections and ends those there are; what they still run goes on. */
@@ -185,6 +193,16 @@ export async function startController(
     broadcast,
   });
 
+  const vaults = new Vaults(home, context);
+  const vault = await vaults.start(system.root, {
+    scope: "controller",
+    connection: hub.controller,
+    system: hub.system,
+    directory: folders.vault,
+    replicas: hub.replicas,
+    ...restarting(hub),
+  });
+
   const sessions = await startSessions({
     parent: system.root,
     handlers: {
@@ -193,6 +211,7 @@ export async function startController(
       ...events.methods,
       ...invocations.methods,
       ...configMethods({ settings, policy: POLICY, logLevel: () => logbook.level }),
+      ...secretsMethods({ vault, environment, rotate: () => vaults.rotate() }),
       ...insightMethods({ clock, recentLines: () => logbook.recent() }),
       ...systemMethods({
         build: { version: LEMON_VERSION, runtimeMode, channel: null, commit: null },
@@ -257,6 +276,7 @@ export async function startController(
     system,
     hub,
     nodes: fleet,
+    vaults,
     ended: system.ended,
     async announce() {
       announced = true;
@@ -272,6 +292,12 @@ export async function startController(
     },
     [Symbol.asyncDispose]: () => owned.disposeAsync(),
   };
+}
+
+/** A server of somebody else's is not ours to restart. */
+function restarting({ own }: Hub): Pick<VaultPlace, "restartServer"> {
+  if (own === null) return {};
+  return { restartServer: (serverId) => own.server.ask("restart", { serverId }, RESTART) };
 }
 
 /** Without its hub a control plane answers, but reaches no node and finds out nothing of them. */

@@ -64,6 +64,7 @@ export async function openEmbeddedHub(
   const owned = stack.move();
   return {
     controller,
+    system,
     link: parts.link,
     caller: parts.caller,
     own: { server, system, websocketPort: ports.websocket },

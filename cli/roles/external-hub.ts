@@ -107,6 +107,7 @@ export async function openExternalHub(
   const owned = stack.move();
   return {
     controller,
+    system,
     link: parts.link,
     caller: parts.caller,
     own: null,

@@ -24,6 +24,8 @@ export interface ControllerFolders {
   readonly hub: string;
   /** The hub's account resolver. */
   readonly resolver: string;
+  /** The files of its vault. */
+  readonly vault: string;
   /** Instead of all these, with somebody else's NATS: a folder for each account the controller has there. */
   readonly external: string;
 }
@@ -36,6 +38,7 @@ export function controllerFolders(home: string): ControllerFolders {
     accounts: join(directory, "accounts"),
     hub: join(directory, "hub"),
     resolver: join(directory, "jwt"),
+    vault: join(directory, "vault"),
     external: join(directory, "external"),
   };
 }

@@ -17,6 +17,8 @@ import type { RoleContext } from "./context.ts";
 export interface Hub extends AsyncDisposable {
   /** A connection of the controller's account. */
   readonly controller: NatsConnection;
+  /** One of the system account; null for a hub that is somebody else's and gave none. */
+  readonly system: NatsConnection | null;
   readonly link: HubLink;
   readonly caller: RpcCaller;
   /** The server, when it is a child of this process; null when it is somebody else's. */

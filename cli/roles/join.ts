@@ -41,6 +41,7 @@ import { claimIdentity, nodeFolders, openHome, storeFolders } from "./home.ts";
 import { joinExitCode, LIFE_ENDS, withAdvice } from "./join-failure.ts";
 import { natsServerBinary } from "./nats-binary.ts";
 import { type NodeServices, startNodeServices } from "./node-services.ts";
+import { Vaults } from "./vaults.ts";
 import { type LinkOpening, openWorkerChannel, type WorkerEnd } from "./worker-channel.ts";
 
 /** How long a first answer may take before its absence is told, in ms. */
@@ -169,6 +170,8 @@ async function serve(
         generation: first.generation,
         registeredStore: registeredStore(first),
         receipts: own.receipts,
+        seal: life.seal,
+        vaults: new Vaults(options.home, context),
         place: options,
         home: options.home,
       },

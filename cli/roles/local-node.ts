@@ -72,6 +72,8 @@ export async function startLocalNode(
         generation: record.generation,
         registeredStore: record.store,
         receipts,
+        seal: life.seal,
+        vaults: controller.vaults,
         place: options,
         home: options.home,
       },

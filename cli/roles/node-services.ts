@@ -9,6 +9,7 @@ import { HostIoAudit } from "../../actors/host-io/audit.ts";
 import { ProcessOpening, type StoreFacts } from "../../actors/process-run/opening.ts";
 import { startProcessService } from "../../actors/process-run/service.ts";
 import { processRuns } from "../../actors/process-run/state.ts";
+import { type NodeSecrets, nodeSecrets } from "../../actors/vault/node-secrets.ts";
 import { pinRoots } from "../../host/allowed-roots.ts";
 import { environmentForRuns } from "../../host/environment.ts";
 import { hostMeter } from "../../host/host-info.ts";
@@ -18,6 +19,8 @@ import type { NodeId, NodeKey } from "../../protocol/ids.ts";
 import { NODE_PING, NODE_SERVING, NODE_TREE, type NodePing } from "../../protocol/node-link.ts";
 import { LEMON_VERSION } from "../../protocol/version.ts";
 import type { ActorRef, SupervisorRef, TreeNode } from "../../supervision/actor.ts";
+import { openSealed } from "../../transport/keys/sealing.ts";
+import type { WorkerLife } from "../../transport/link/worker-life.ts";
 import type { NatsServerMessages } from "../../transport/nats-server/child-actor.ts";
 import { openReceiptStore } from "../../transport/receipts/open.ts";
 import { requestController } from "../../transport/rpc/requests.ts";
@@ -25,6 +28,7 @@ import { type RpcServer, serveRpc } from "../../transport/rpc/server.ts";
 import { counted } from "../printable.ts";
 import type { RoleContext } from "./context.ts";
 import { DRAIN_MS } from "./foreground.ts";
+import type { Vaults } from "./vaults.ts";
 
 export interface NodeServicesOptions {
   readonly parent: SupervisorRef;
@@ -41,8 +45,12 @@ export interface NodeServicesOptions {
   readonly generation: number;
   /** What the controller's registry knows of the node's store. */
   readonly registeredStore: { readonly id: string; readonly sequence: number } | null;
-  /** The folder of the receipts' own files. */
+  /** The folder of the receipts' own files, and of the vault's. */
   readonly receipts: string;
+  /** The key that the controller seals secrets to, in this life of the worker. */
+  readonly seal: WorkerLife["seal"];
+  /** Where the node's own vault is started. */
+  readonly vaults: Vaults;
   readonly place: { readonly cwd: string; readonly allowedRoots: readonly string[] };
   /** `LEMON_HOME`: nothing below it is served, whatever the roots are. */
   readonly home: string;
@@ -130,6 +138,18 @@ export async function startNodeServices(
   // Its helper starts while the receipt store opens.
   const files = await startFileService(room, { roots: policy });
   await processes.begin();
+  const vault = await options.vaults.start(room, {
+    scope: nodeId,
+    connection: options.store,
+    system: options.storeSystem,
+    directory: options.receipts,
+    restartServer: (serverId) => server.ask("restart", { serverId }, RESTART),
+  });
+  const secrets = nodeSecrets({
+    vault,
+    open: (sealed) => openSealed(options.seal, sealed),
+    rotate: () => options.vaults.rotate(),
+  });
 
   const measure = hostMeter({ defaultCwd: place.cwd, lemonVersion: LEMON_VERSION, clock });
   const audit = stack.use(new HostIoAudit({ clock, log }));
@@ -153,6 +173,7 @@ export async function startNodeServices(
         "node.process.get": (params) => processes.get(params),
         "node.process.cancel": (params) => processes.cancel(params),
         ...fileHandlers(files),
+        ...secretHandlers(secrets),
       }),
     },
   });
@@ -194,6 +215,16 @@ function fileHandlers(files: FileService) {
     "node.fs.move": (params: unknown) => files.call("move", params),
     "node.fs.delete.preview": (params: unknown) => files.call("preview", params),
     "node.fs.delete": (params: unknown) => files.call("delete", params),
+  };
+}
+
+function secretHandlers(secrets: NodeSecrets) {
+  return {
+    "node.secrets.set": (params: unknown) => secrets.set(params),
+    "node.secrets.list": (params: unknown) => secrets.list(params),
+    "node.secrets.delete": (params: unknown) => secrets.delete(params),
+    "node.secrets.receipt": (params: unknown) => secrets.receipt(params),
+    "node.secrets.rotate": (params: unknown) => secrets.rotate(params),
   };
 }
 

@@ -54,6 +54,17 @@ export const nodeSecretsDelete = method({
   settledBy: settledBy(nodeSecretsList, "nodeId"),
 });
 
+export const nodeSecretsRotate = method({
+  name: "node.secrets.rotate",
+  summary: "Makes a new master key on the node's machine, and puts the node's secrets under it.",
+  scopes: ["admin"],
+  effect: "mutation",
+  // To rotate once more is no harm.
+  retrySafe: true,
+  params: z.object({ nodeId }),
+  result: secretAnswers.rotate,
+});
+
 const summary = z.looseObject({}).describe("A digest for people; its members may change.");
 const timeMs = z.int().nonnegative().describe("Unix time in ms.");
 
@@ -97,6 +108,17 @@ export const secretsList = method({
   effect: "read",
   params: z.object({ owner: z.string().max(128).optional() }),
   result: z.object({ owner: z.string(), secrets: z.array(metadata), summary }),
+});
+
+export const secretsRotate = method({
+  name: "secrets.rotate",
+  summary:
+    "Makes a new master key on the control plane's machine, and puts the secrets of its process under it.",
+  scopes: ["admin"],
+  effect: "mutation",
+  retrySafe: true,
+  params: z.object({}),
+  result: secretAnswers.rotate.extend({ ok: z.literal(true), summary }),
 });
 
 export const secretsExists = method({

@@ -14,6 +14,7 @@ const SECRET_METHODS = [
   "node.secrets.list",
   "node.secrets.delete",
   "node.secrets.receipt",
+  "node.secrets.rotate",
 ] as const satisfies readonly MethodName[];
 type SecretMethod = (typeof SECRET_METHODS)[number];
 
@@ -109,7 +110,7 @@ describe("a secret method", () => {
         expect(refusal).to.include({
           code: "secret_outcome_unknown",
           wire: code === "timeout" ? "TIMEOUT" : "UNAVAILABLE",
-          retrySafe: false,
+          retrySafe: METHODS.get(method)?.retrySafe,
         });
         expect(refusal.message).to.include(nodeId);
       }
@@ -188,6 +189,8 @@ describe("a secret method", () => {
     const loose = await refusalOf(() => call("node.secrets.set", { operationId: null }));
     expect(loose.message).to.not.include("node.secrets.receipt");
     expect(loose.details).to.not.have.property("operationId");
+    const rotated = await refusalOf(() => call("node.secrets.rotate"));
+    expect(rotated.message).to.include("rotate again");
     const gone = await refusalOf(() => call("node.secrets.delete"));
     expect(gone.message).to.include("node.secrets.list");
   });

@@ -622,6 +622,7 @@ const PARAMS: Readonly<Record<string, object>> = {
   "node.secrets.delete": { nodeId: "n", name: "s" },
   "node.secrets.list": { nodeId: "n" },
   "node.secrets.receipt": { nodeId: "n", operationId: "o" },
+  "node.secrets.rotate": { nodeId: "n" },
   "node.secrets.set": { nodeId: "n", name: "s", value: "v" },
   "secrets.delete": { name: "s" },
   "secrets.exists": { name: "s" },

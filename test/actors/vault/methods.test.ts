@@ -17,7 +17,9 @@ describe("the control plane's own secrets", () => {
   beforeEach(async () => {
     vault = new FakeVault();
     const environment = { [NAME]: "x", EMPTY: "", LEMON_SECRETS_MASTER_KEY: "x" };
-    gateway = await testGateway({ handlers: secretsMethods({ vault, environment }) });
+    gateway = await testGateway({
+      handlers: secretsMethods({ vault, environment, rotate: async () => 3 }),
+    });
     client = await WsClient.connect(gateway.url);
   });
   afterEach(() => gateway.close());
@@ -97,6 +99,11 @@ describe("the control plane's own secrets", () => {
     });
   });
 
+  it("are put under a new master key together with whatever else is under this one", async () => {
+    const { payload } = await client.call("secrets.rotate");
+    expect(payload).to.deep.equal({ ok: true, count: 3, summary: { count: 3 } });
+  });
+
   it("can be read of with read scope, and changed with admin alone", async () => {
     const reader = await WsClient.connect(gateway.url, operator({ scopes: ["read"] }));
     for (const method of ["secrets.status", "secrets.list"]) {
@@ -106,6 +113,7 @@ describe("the control plane's own secrets", () => {
     for (const [method, params] of [
       ["secrets.set", { name: NAME, value: VALUE }],
       ["secrets.delete", { name: NAME }],
+      ["secrets.rotate", {}],
     ] as const) {
       expect((await reader.call(method, params)).error?.code, method).to.equal("FORBIDDEN");
     }

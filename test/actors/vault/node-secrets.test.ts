@@ -27,6 +27,7 @@ describe("the secrets of a worker", () => {
         opened = found?.value;
         return found;
       },
+      rotate: async () => 2,
     });
   });
 
@@ -124,6 +125,13 @@ describe("the secrets of a worker", () => {
     expect(vault.kept.get(NAME)?.bytes).to.have.length(1_048_576);
     await set({ name: NAME, operationId: null }, "");
     expect(vault.text(NAME)).to.equal("");
+  });
+
+  it("are put under a new key with whatever else is under this machine's", async () => {
+    expect(await secrets.rotate({})).to.deep.equal({ count: 2 });
+    expect((await refusalOf(() => secrets.rotate({ newKey: "x" }))).code).to.equal(
+      "invalid_params",
+    );
   });
 
   it("are listed, deleted and proven by the vault's own word", async () => {
