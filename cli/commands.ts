@@ -15,6 +15,7 @@ import { addDevices } from "./device/commands.ts";
 import type { DoctorFlags } from "./doctor/doctor.ts";
 import { EXIT, exitCodeOf, UsageError } from "./exit.ts";
 import { addFiles } from "./files/commands.ts";
+import { addHost } from "./host/commands.ts";
 import type { JoinFlags, StartFlags, UpFlags } from "./options.ts";
 import type { GetFlags } from "./process/get.ts";
 import { INTERRUPT_POLICIES } from "./process/interrupt.ts";
@@ -32,6 +33,7 @@ export function addCommands(program: Command, context: CommandContext): void {
   const summary = "run native processes on nodes, and learn what became of them";
   addProcesses(group(program, "process", summary), context);
   addFiles(group(program, "fs", "look at, copy, move and delete files on nodes"), context);
+  addHost(group(program, "host", "ask the host-agent of this machine"), context);
   addOverviews(program, context);
 }
 

@@ -6,6 +6,7 @@
  *    tells them apart.
  */
 import { CallError, ConnectError } from "../client/errors.ts";
+import { HostAgentCallError } from "../client/host-agent/errors.ts";
 import { ERRORS, LemonError } from "../protocol/errors.ts";
 
 export const EXIT = {
@@ -31,6 +32,10 @@ export class UsageError extends LemonError {
 }
 
 export function exitCodeOf(error: unknown): number {
+  if (error instanceof HostAgentCallError) {
+    if (error.mutationMayHaveApplied) return EXIT.unknown;
+    return error.status === null ? EXIT.failure : exitCodeOfStatus(error.status, false);
+  }
   if (!(error instanceof LemonError)) return EXIT.failure;
   if (error.mutationMayHaveApplied) return EXIT.unknown;
   if (error.wire === "NOT_FOUND") return EXIT.notFound;
@@ -39,6 +44,17 @@ export function exitCodeOf(error: unknown): number {
   if (!isAnswer(error)) return error.wire === "INVALID_REQUEST" ? EXIT.usage : EXIT.failure;
   return ERRORS[error.code].outcome === "refused" ? EXIT.refused : EXIT.failure;
 }
+
+/** For what the host-agent refused by HTTP; a change that failed there may have been done in part. */
+export function exitCodeOfStatus(status: number, isChange: boolean): number {
+  if (status === 404) return EXIT.notFound;
+  if (status === 409) return EXIT.conflict;
+  if (status < 500 || REFUSED.has(status)) return EXIT.refused;
+  return isChange ? EXIT.unknown : EXIT.failure;
+}
+
+/** Not offered, not now, no space: nothing happened. */
+const REFUSED: ReadonlySet<number> = new Set([501, 503, 507]);
 
 function isAnswer(error: LemonError): boolean {
   if (error instanceof CallError) return error.answered;

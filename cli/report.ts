@@ -6,6 +6,7 @@
  * 2. Nothing of another machine's text reaches a terminal unescaped.
  */
 import { CallError } from "../client/errors.ts";
+import { HostAgentCallError } from "../client/host-agent/errors.ts";
 import { LemonError } from "../protocol/errors.ts";
 import { connectAdvice } from "./connect-advice.ts";
 import { exitCodeOf, UsageError } from "./exit.ts";
@@ -69,10 +70,15 @@ function sentenceOf(error: unknown): string {
     const advice = connectAdvice(error);
     return advice === null ? error.message : `${error.message}; ${advice}`;
   }
+  if (error instanceof HostAgentCallError) return error.message;
   return error instanceof Error ? `unexpected failure: ${error.message}` : "unexpected failure";
 }
 
 function documentOf(error: unknown): Readonly<Record<string, unknown>> {
+  if (error instanceof HostAgentCallError) {
+    const { code, message, status, retrySafe, mutationMayHaveApplied } = error;
+    return { code, message, status, retrySafe, mutationMayHaveApplied };
+  }
   if (!(error instanceof LemonError))
     return { code: "internal_error", message: sentenceOf(error), retrySafe: false };
   return {

@@ -1,4 +1,5 @@
 /** The door of the host-agent's SDK, for Node.js: typed calls over its UNIX socket. */
+export { hasEnded } from "../../protocol/host-agent/job.ts";
 export { type ClientCode, HostAgentCallError } from "./errors.ts";
 export {
   type CallName,
@@ -8,5 +9,5 @@ export {
   type RouteInput,
   type StreamName,
 } from "./host-agent.ts";
-export { hasEnded, Job } from "./job.ts";
+export { Job } from "./job.ts";
 export type { Frame, StreamOptions } from "./streams.ts";

@@ -4,26 +4,13 @@
  * 1. Its end is learned from the end of its log, not by asking again and again; only where no stream is to be had
  *    (the host serves 16 at a time) it is asked for once a second.
  */
-import type { JobView, LogFrame } from "../../protocol/host-agent/job.ts";
+import { hasEnded, type JobView, type LogFrame } from "../../protocol/host-agent/job.ts";
 import type { Timers } from "../timers.ts";
 import { HostAgentCallError } from "./errors.ts";
 import type { HostAgent } from "./host-agent.ts";
 import type { Frame, StreamOptions } from "./streams.ts";
 
 const ASK_EVERY_MS = 1_000;
-
-const ENDED: ReadonlySet<JobView["status"]> = new Set([
-  "completed",
-  "failed",
-  "cancelled",
-  "stalled",
-  "outcome_unknown",
-]);
-
-/** Whether a job of this status has ended. */
-export function hasEnded({ status }: Pick<JobView, "status">): boolean {
-  return ENDED.has(status);
-}
 
 export class Job {
   readonly id: string;

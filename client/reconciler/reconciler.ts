@@ -12,7 +12,7 @@
  * 5. A host that can not be reached is no error: nothing is concluded from it, and the next pass tries again.
  */
 import { randomUUID } from "node:crypto";
-import { type JobView, jobStatus } from "../../protocol/host-agent/job.ts";
+import { hasEnded, type JobView, jobStatus } from "../../protocol/host-agent/job.ts";
 import type { RouteBodyInput } from "../../protocol/host-agent/routes.ts";
 import { platformTimers, type Timers } from "../timers.ts";
 import { failureOf, type ReconciledHost, type StateSummary } from "./host.ts";
@@ -21,15 +21,6 @@ import { type Intent, type OperationRow, ReconcilerStore } from "./store.ts";
 
 /** Between two passes, in ms (contract: the 60-second heartbeat). */
 const HEARTBEAT_MS = 60_000;
-
-/** A job in one of these stays in it. */
-const ENDED: ReadonlySet<string> = new Set([
-  "completed",
-  "failed",
-  "cancelled",
-  "stalled",
-  "outcome_unknown",
-] satisfies JobView["status"][]);
 
 /** The routes that start a job. */
 export type OperationKind = "systemUpdate" | "enrollDrive" | "ejectDrive" | "reboot" | "shutdown";
@@ -306,16 +297,12 @@ export class Reconciler {
   async #operation({ end, ...row }: OperationRow): Promise<OperationReport> {
     if (row.jobId === null) return { ...row, state: "interrupted" };
     if (end !== null) return { ...row, state: jobStatus.parse(end) };
-    const state = await this.#jobState(row.jobId);
-    if (ENDED.has(state)) this.#store.endedOperation(row.id, state);
-    return { ...row, state };
-  }
-
-  async #jobState(jobId: string): Promise<OperationReport["state"]> {
     try {
-      return (await this.#host.call("jobGet", { params: { id: jobId } })).status;
+      const job = await this.#host.call("jobGet", { params: { id: row.jobId } });
+      if (hasEnded(job)) this.#store.endedOperation(row.id, job.status);
+      return { ...row, state: job.status };
     } catch (failure) {
-      return failureOf(failure).final ? "interrupted" : "unknown";
+      return { ...row, state: failureOf(failure).final ? "interrupted" : "unknown" };
     }
   }
 }

@@ -35,6 +35,19 @@ export const job = z
   .meta({ id: "Job" });
 export type JobView = z.infer<typeof job>;
 
+const FINAL: ReadonlySet<JobView["status"]> = new Set<JobView["status"]>([
+  "completed",
+  "failed",
+  "cancelled",
+  "stalled",
+  "outcome_unknown",
+]);
+
+/** Whether nothing will change any more. One that is stalled is still being stopped until it has `finished_at`. */
+export function hasEnded({ status, finished_at }: JobView): boolean {
+  return FINAL.has(status) && (status !== "stalled" || finished_at !== undefined);
+}
+
 /** One frame of a log: a line, or that some were lost. */
 export const logLine = z.union([
   z.object({

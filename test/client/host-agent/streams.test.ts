@@ -213,7 +213,7 @@ describe("a stream of the host-agent", () => {
           : json(response, now);
       const ended = job.ended();
       await timers.armed((delayMs) => delayMs === 1_000);
-      now = view("stalled");
+      now = { ...view("stalled"), finished_at: "2026-12-01T00:00:00Z" };
       timers.advance(1_000);
       expect((await ended).status).to.equal("stalled");
     });

@@ -10,6 +10,7 @@ import {
   type SettingKey,
   type SettingValues,
 } from "../../../client/reconciler/index.ts";
+import type { JobView } from "../../../protocol/host-agent/job.ts";
 import { ManualTimers } from "../../support/manual-timers.ts";
 import { HostInMemory } from "../../support/reconciled-host.ts";
 import { type TempFolder, tempFolder } from "../../support/temp-folder.ts";
@@ -283,11 +284,16 @@ describe("the reconciler", () => {
       expect(host.keys).to.have.length(1);
       expect(host.keys[0]).to.match(/^reconciler:[0-9a-f-]{36}$/);
       expect((await reconciler.pass()).operations[0]?.state).to.equal("running");
-      host.jobs.set(job_id, { job_id, kind: "enroll-drive", status: "stalled" });
+      const stalled: JobView = { job_id, kind: "enroll-drive", status: "stalled" };
+      host.jobs.set(job_id, stalled);
       expect((await reconciler.pass()).operations[0]?.state).to.equal("stalled");
+      // It was still being stopped, and finished after all.
+      const finished_at = "2026-12-01T00:00:00Z";
+      host.jobs.set(job_id, { ...stalled, status: "completed", finished_at });
+      expect((await reconciler.pass()).operations[0]?.state).to.equal("completed");
       // The host may forget it; its end is known.
       host.jobs.clear();
-      expect((await reconciler.pass()).operations[0]?.state).to.equal("stalled");
+      expect((await reconciler.pass()).operations[0]?.state).to.equal("completed");
       expect(host.changes).to.have.length(1);
     });
 

@@ -1,0 +1,28 @@
+/** Owns how a command of `lemon host` reaches the host-agent. */
+import { isAbsolute, resolve } from "node:path";
+import { HostAgent } from "../../client/host-agent/index.ts";
+import type { Shell } from "../shell.ts";
+
+export interface HostFlags {
+  readonly socket?: string;
+}
+
+const SOCKET = "/var/run/malmo/agent.sock";
+
+export function socketPath(shell: Shell, { socket }: HostFlags): string {
+  const path = socket || shell.environment["MALMO_AGENT_SOCK"] || SOCKET;
+  return isAbsolute(path) ? path : resolve(shell.cwd, path);
+}
+
+export async function withHost<T>(
+  shell: Shell,
+  flags: HostFlags,
+  work: (host: HostAgent) => Promise<T>,
+): Promise<T> {
+  const host = new HostAgent({ socketPath: socketPath(shell, flags), timers: shell.timers });
+  try {
+    return await work(host);
+  } finally {
+    host.close();
+  }
+}
