@@ -2,6 +2,8 @@
  * Owns the reading of an operating system's refusal: which error of the table an errno is. The text
  * of a system error holds paths, so only its errno's name goes on, in `details.errno`.
  */
+import { constants } from "node:os";
+import { getSystemErrorMap } from "node:util";
 import { type ErrorCode, type ErrorDetails, LemonError } from "../protocol/errors.ts";
 
 /** A failed call of the operating system by its errno's name, as `node:fs` errors carry it. */
@@ -30,12 +32,18 @@ const CODE_OF: Readonly<Record<string, ErrorCode>> = {
   ENOSYS: "not_implemented",
 };
 
+const NAMES = new Map(Object.entries(constants.errno).map(([name, errno]) => [errno, name]));
+
+/** Node's own names first; it has none for some of a disk's and a network file system's (EDQUOT, ESTALE). */
+export function errnoName(errno: number): string | null {
+  return getSystemErrorMap().get(-errno)?.[0] ?? NAMES.get(errno) ?? null;
+}
+
 /** The errno's name of a failure of `node:fs`, `node:child_process` or `host/native`; null for anything else. */
 export function errnoOf(failure: unknown): string | null {
   if (!(failure instanceof Error) || !("code" in failure)) return null;
-  return typeof failure.code === "string" && /^E[A-Z0-9]+$/.test(failure.code)
-    ? failure.code
-    : null;
+  if (typeof failure.code === "string" && /^E[A-Z0-9]+$/.test(failure.code)) return failure.code;
+  return "errno" in failure && typeof failure.errno === "number" ? errnoName(-failure.errno) : null;
 }
 
 /** The table's error for a failed system call. What is already of the table stays as it is. */

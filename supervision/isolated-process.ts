@@ -5,9 +5,12 @@
  *
  * 1. One request is under way at a time. It ends with the answer, or with the process: past its deadline
  *    (`deadline_exceeded`) the process is killed, and its unasked end settles it (`actor_ended`).
- * 2. One life of the actor has at most one process; when the actor ends, that has ended, or was killed.
- * 3. The process inherits no descriptor but the channel and the memory for bytes, nor environment; it leads a session of its own (a terminal's
- *    Ctrl-C is not for it), and ends with its parent, however that ends (`isolated-child.ts`).
+ * 2. One life of the actor has at most one process; when the actor ends, that has ended, or was killed. One
+ *    that the system holds in a call of its own outlives its SIGKILL: it is told of, and lets the next life
+ *    begin. `OUTLIVED` of them at once do not: each keeps its memory until the system lets go of it.
+ * 3. The process inherits no descriptor but the channel and the memory for bytes, nor environment; it leads a
+ *    session of its own (a terminal's Ctrl-C is not for it), and ends with its parent, however that ends
+ *    (`isolated-child.ts`).
  */
 import { type ChildProcess, fork } from "node:child_process";
 import { closeSync } from "node:fs";
@@ -31,7 +34,19 @@ export interface IsolatedProcessSpec {
   readonly deadlineMs: number;
   /** Called in each life when its process is ready. */
   readonly onReady: () => void;
+  /** Called with a process that was killed and does not end. */
+  readonly onOutlived?: (outlived: Outlived) => void;
 }
+
+export interface Outlived {
+  readonly pid: number;
+  readonly ended: Promise<void>;
+}
+
+/** That may be there before the next life waits for the end of one. */
+const OUTLIVED = 3;
+/** How long the end of what was killed is waited for. */
+const KILL_MS = 1_000;
 
 export type IsolatedProtocol = {
   /** Resolves with what the process answers: plain data, bytes as bytes. */
@@ -45,17 +60,48 @@ const FLAGS = ["--max-semi-space-size=1"];
 const MEMORY_FD = 4;
 
 export function isolatedProcess(spec: IsolatedProcessSpec): ActorSpec<IsolatedProtocol> {
+  const outlived = new Set<Outlived>();
+  const outlive = (process: Outlived, { log }: ActorContext<IsolatedProtocol>): void => {
+    outlived.add(process);
+    const { pid } = process;
+    log.warn(
+      { childPid: pid, outlived: outlived.size },
+      "a killed process does not end: the system holds it in a call",
+    );
+    void process.ended.then(() => {
+      outlived.delete(process);
+      log.info({ childPid: pid, outlived: outlived.size }, "a killed process has ended at last");
+    });
+    spec.onOutlived?.(process);
+  };
   return {
     id: spec.id,
     kind: spec.kind,
     restart: "permanent",
-    start: (context) => startLife(spec, context),
+    async start(context) {
+      while (outlived.size >= OUTLIVED) await oneEnded(outlived, context.signal);
+      return startLife(spec, context, outlive);
+    },
   };
+}
+
+/** Throws `actor_unavailable` when there is nothing to wait for any more. */
+async function oneEnded(outlived: ReadonlySet<Outlived>, signal: AbortSignal): Promise<void> {
+  const given = Promise.withResolvers<never>();
+  const giveUp = (): void => given.reject(new LemonError("actor_unavailable"));
+  signal.addEventListener("abort", giveUp, { once: true });
+  try {
+    if (signal.aborted) giveUp();
+    await Promise.race([given.promise, ...[...outlived].map(({ ended }) => ended)]);
+  } finally {
+    signal.removeEventListener("abort", giveUp);
+  }
 }
 
 function startLife(
   spec: IsolatedProcessSpec,
   context: ActorContext<IsolatedProtocol>,
+  outlive: (process: Outlived, context: ActorContext<IsolatedProtocol>) => void,
 ): Behaviour<IsolatedProtocol> {
   const process = new Isolated(spec.entry, context.clock);
   const { deadlineMs } = spec;
@@ -72,7 +118,10 @@ function startLife(
         return await process.call(request, deadlineMs);
       },
     },
-    stop: () => process.kill(),
+    async stop() {
+      const left = await process.kill();
+      if (left !== null) outlive(left, context);
+    },
   };
 }
 
@@ -140,9 +189,18 @@ class Isolated {
     return promise;
   }
 
-  async kill(): Promise<void> {
+  /** Null when it has ended. What is left holds nothing of ours up. */
+  async kill(): Promise<Outlived | null> {
     this.#giveUp(new LemonError("actor_ended"));
-    await this.#ended;
+    const patience = Promise.withResolvers<false>();
+    const cancel = this.#clock.after(KILL_MS, () => patience.resolve(false));
+    const hasEnded = await Promise.race([this.#ended.then(() => true), patience.promise]);
+    cancel();
+    const { pid } = this.#child;
+    if (hasEnded || pid === undefined) return null;
+    if (this.#child.connected) this.#child.disconnect();
+    this.#child.unref();
+    return { pid, ended: this.#ended };
   }
 
   #answered(message: unknown): void {

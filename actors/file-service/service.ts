@@ -3,7 +3,8 @@
  *
  *   files             one_for_all
  *     service         the queue, and the tokens that stand
- *     helpers         one_for_one: the process that touches files, started again when it ends
+ *     helpers         one_for_one: the process that touches files, started again when it ends; and each that
+ *                     was killed and that the system does not let end
  *     previews        one_for_one: an actor for each token
  *
  * 1. Every request is validated here again, whoever validated it before.
@@ -23,7 +24,11 @@ import {
   later,
   type SupervisorRef,
 } from "../../supervision/actor.ts";
-import { type IsolatedProtocol, isolatedProcess } from "../../supervision/isolated-process.ts";
+import {
+  type IsolatedProtocol,
+  isolatedProcess,
+  type Outlived,
+} from "../../supervision/isolated-process.ts";
 import { type Deletion, Desk, type Preview, type PreviewRequest } from "./desk.ts";
 import { type Asked, readOperation } from "./operation.ts";
 
@@ -83,6 +88,10 @@ export async function startFileService(
     entry: helper,
     opening: roots,
     deadlineMs: FILE_BOUNDS.helperMs,
+    onOutlived(process) {
+      // A service that ends meanwhile shows nothing any more.
+      place.startActor(outlivedActor(process)).catch(() => undefined);
+    },
     onReady() {
       try {
         service.tell("helperReady", null);
@@ -108,6 +117,19 @@ export async function startFileService(
         return await service.ask("delete", readRequest(fileRequests.delete, raw), CALL);
       }
       return await service.ask("operate", readOperation(method, raw), CALL);
+    },
+  };
+}
+
+/** So that the tree shows it for as long as it is there. */
+function outlivedActor({ pid, ended }: Outlived): ActorSpec<Record<never, never>> {
+  return {
+    id: `hung-${pid}`,
+    kind: "hung-file-helper",
+    restart: "temporary",
+    start({ end }) {
+      void ended.then(end);
+      return { handlers: {} };
     },
   };
 }

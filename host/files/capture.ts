@@ -99,8 +99,10 @@ export function withRemains(
     removed === 0 ? "" : "part of the tree is removed",
     left === 0 ? "" : "what could not be put back stays beside it under a name that begins .lemon-",
   ].filter((part) => part !== "");
+  // What the failure by itself says of nothing done is not so here.
+  const why = error.message.replace(/; nothing was \w+$/, "");
   return new LemonError(error.code, {
-    message: `${error.message}; ${told.join(", and ")}`,
+    message: `${why}; ${told.join(", and ")}`,
     details,
     retrySafe: false,
     mutationMayHaveApplied: true,

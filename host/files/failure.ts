@@ -22,11 +22,13 @@ const CODE_OF: Readonly<Record<string, ErrorCode>> = {
 
 const IN_USE = "The system has it in use, as a mount point for example; nothing was done";
 const NO_SPACE = "No space is left on the node's disk, or for this account; nothing was done";
+const DISK_ERROR = "The node's file system reports an input or output error; nothing was done";
 const MESSAGES: Readonly<Record<string, string>> = {
   EBUSY: IN_USE,
   ETXTBSY: IN_USE,
   ENOSPC: NO_SPACE,
   EDQUOT: NO_SPACE,
+  EIO: DISK_ERROR,
 };
 
 export function fileFailure(failure: unknown): LemonError {

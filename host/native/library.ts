@@ -6,9 +6,8 @@
  * 2. No string that holds NUL reaches koffi, which would cut it there without a word.
  * 3. A variadic C function is declared with `...`: on darwin/arm64 its arguments travel elsewhere.
  */
-import { getSystemErrorMap } from "node:util";
 import { LemonError } from "../../protocol/errors.ts";
-import { SystemError } from "../system-error.ts";
+import { errnoName, SystemError } from "../system-error.ts";
 
 type Koffi = typeof import("koffi");
 
@@ -124,14 +123,10 @@ function integer(result: unknown): number {
 /** Passes a result that is not negative on; turns -1 into the `SystemError` that `errno` says. */
 export function checked(syscall: string, result: number): number {
   if (result >= 0) return result;
-  throw new SystemError(syscall, errnoName(koffi().errno()));
+  throw new SystemError(syscall, errnoName(koffi().errno()) ?? "EUNKNOWN");
 }
 
 /** For the calls that return their errno instead of setting it (`posix_spawn` and its kin). */
 export function checkedErrno(syscall: string, errno: number): void {
-  if (errno !== 0) throw new SystemError(syscall, errnoName(errno));
-}
-
-function errnoName(errno: number): string {
-  return getSystemErrorMap().get(-errno)?.[0] ?? "EUNKNOWN";
+  if (errno !== 0) throw new SystemError(syscall, errnoName(errno) ?? "EUNKNOWN");
 }

@@ -19,11 +19,18 @@ export interface FileRoom extends AsyncDisposable {
 
 const FAKE = new URL("./fake-file-helper.ts", import.meta.url);
 
-export async function fileRoom(options: { readonly real?: boolean } = {}): Promise<FileRoom> {
+export interface FileRoomOptions {
+  /** Runs the real helper. */
+  readonly real?: boolean;
+  /** The allowed root, instead of one of its own. */
+  readonly folder?: string;
+}
+
+export async function fileRoom(options: FileRoomOptions = {}): Promise<FileRoom> {
   const temp = tempFolder();
-  const folder = join(temp.path, "work");
+  const { folder = join(temp.path, "work") } = options;
   mkdirSync(join(temp.path, "state"));
-  mkdirSync(folder);
+  if (options.folder === undefined) mkdirSync(folder);
   const system = testSystem();
   const roots = { roots: [folder], defaultCwd: folder, stateFolder: join(temp.path, "state") };
   const files = await startFileService(

@@ -130,9 +130,13 @@ describe("a file method", () => {
 
   it("keeps a node's word for what went wrong in the middle of it", async () => {
     answer = () => {
-      throw new LemonError("stale_preview", { mutationMayHaveApplied: true });
+      throw new LemonError("stale_preview", {
+        mutationMayHaveApplied: true,
+        details: { removed: 3, leftUnderTemporaryName: 1 },
+      });
     };
     const refusal = await refusalOf(() => call("node.fs.delete"));
+    expect(refusal.details).to.deep.equal({ removed: 3, leftUnderTemporaryName: 1, nodeId });
     expect(refusal).to.include({
       code: "stale_preview",
       wire: "CONFLICT",
