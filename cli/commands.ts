@@ -21,6 +21,7 @@ import type { GetFlags } from "./process/get.ts";
 import { INTERRUPT_POLICIES } from "./process/interrupt.ts";
 import type { RunFlags } from "./process/run.ts";
 import type { Report } from "./report.ts";
+import { addSecrets } from "./secrets/commands.ts";
 import type { TargetFlags } from "./target.ts";
 import type { TreeFlags } from "./tree/tree.ts";
 
@@ -34,6 +35,10 @@ export function addCommands(program: Command, context: CommandContext): void {
   addProcesses(group(program, "process", summary), context);
   addFiles(group(program, "fs", "look at, copy, move and delete files on nodes"), context);
   addHost(group(program, "host", "ask the host-agent of this machine"), context);
+  addSecrets(
+    group(program, "secrets", "put secrets into nodes' vaults, and keep the keys"),
+    context,
+  );
   addOverviews(program, context);
 }
 

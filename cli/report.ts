@@ -17,6 +17,7 @@ import type { Shell } from "./shell.ts";
 export interface FailureContext {
   readonly processId?: string;
   readonly nodeId?: string;
+  readonly operationId?: string;
   readonly deviceId?: string;
   readonly settle?: string;
 }

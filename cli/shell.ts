@@ -5,8 +5,9 @@
 import { closeSync, openSync } from "node:fs";
 import { homedir } from "node:os";
 import type { Readable, Writable } from "node:stream";
-import { ReadStream, WriteStream } from "node:tty";
+import { isatty, ReadStream, WriteStream } from "node:tty";
 import { platformTimers, type Timers } from "../client/timers.ts";
+import { readHidden } from "./hidden-line.ts";
 import { LEMON } from "./roles/build.ts";
 
 export interface Output {
@@ -31,6 +32,8 @@ export interface Terminal {
   write(text: string): void;
   /** The next line without its end; null when there is none to come. */
   readLine(signal: AbortSignal): Promise<string | null>;
+  /** As `readLine`, without showing what is typed; null also when the user gives up. */
+  readHidden(signal: AbortSignal): Promise<string | null>;
   close(): void;
 }
 
@@ -44,6 +47,8 @@ export interface Shell {
   readonly cwd: string;
   readonly homeDirectory: string;
   readonly stdin: Readable;
+  /** Whether a person is at the other end of it. */
+  readonly stdinIsTerminal: boolean;
   readonly stdout: Output;
   readonly stderr: Output;
   readonly timers: Timers;
@@ -63,6 +68,7 @@ export function processShell(): Shell {
     get stdin() {
       return process.stdin;
     },
+    stdinIsTerminal: isatty(0),
     stdout: streamOutput(process.stdout),
     stderr: streamOutput(process.stderr),
     timers: platformTimers,
@@ -124,6 +130,7 @@ function terminalOn(input: ReadStream, output: WriteStream): Terminal {
       output.write(text);
     },
     readLine: (signal) => readLine(input, signal),
+    readHidden: (signal) => readHidden(input, signal),
     close() {
       input.destroy();
       output.destroy();

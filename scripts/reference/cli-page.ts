@@ -82,6 +82,7 @@ function quietShell(): { readonly shell: Shell; readonly said: () => string } {
       cwd: "/",
       homeDirectory: "/",
       stdin: Readable.from([]),
+      stdinIsTerminal: false,
       stdout,
       stderr: { ...stdout, write: async () => {} },
       timers: platformTimers,

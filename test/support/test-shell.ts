@@ -57,6 +57,14 @@ export class ScriptedTerminal implements Terminal {
     this.#waiting?.(null);
   }
 
+  /** How many of its lines were read without being shown. */
+  hidden = 0;
+
+  readHidden(signal: AbortSignal): Promise<string | null> {
+    this.hidden += 1;
+    return this.readLine(signal);
+  }
+
   readLine(signal: AbortSignal): Promise<string | null> {
     const line = this.#lines.shift();
     if (line !== undefined) return Promise.resolve(line);
@@ -81,6 +89,8 @@ interface TestShellOptions {
   readonly stdin?: string | Uint8Array;
   readonly timers?: Timers;
   readonly terminal?: ScriptedTerminal;
+  /** Default: when there is a terminal, and nothing stands on stdin. */
+  readonly stdinIsTerminal?: boolean;
   readonly stdoutIsTerminal?: boolean;
   readonly stderrIsTerminal?: boolean;
 }
@@ -91,6 +101,7 @@ export class TestShell implements Shell {
   readonly cwd: string;
   readonly homeDirectory: string;
   readonly stdin: Readable;
+  readonly stdinIsTerminal: boolean;
   readonly stdout: CapturedOutput;
   readonly stderr: CapturedOutput;
   readonly timers: Timers;
@@ -102,6 +113,8 @@ export class TestShell implements Shell {
     this.cwd = options.cwd ?? "/nonexistent";
     this.homeDirectory = options.homeDirectory ?? "/nonexistent";
     this.stdin = Readable.from(options.stdin === undefined ? [] : [Buffer.from(options.stdin)]);
+    this.stdinIsTerminal =
+      options.stdinIsTerminal ?? (options.terminal !== undefined && options.stdin === undefined);
     this.timers = options.timers ?? platformTimers;
     this.#terminal = options.terminal ?? null;
     this.stdout = new CapturedOutput(options.stdoutIsTerminal ?? false);
