@@ -68,32 +68,36 @@ export class LongText {
     this.length = this.#head.length + base64Bytes(content.length) + tail.length;
   }
 
-  /** All of it, in fragments of about so many bytes. */
-  *fragments(aboutBytes: number): Generator<Buffer, void> {
-    yield this.#head;
-    const step = Math.max(PIECE_BYTES, aboutBytes - (aboutBytes % base64Bytes(PIECE_BYTES)));
-    const content = this.#content;
-    const stepBytes = (step / 4) * 3;
-    for (let at = 0; at < content.length; at += stepBytes) {
-      const end = Math.min(content.length, at + stepBytes);
-      const isLast = end === content.length;
-      const encodedBytes = base64Bytes(end - at);
-      const fragment = Buffer.allocUnsafeSlow(encodedBytes + (isLast ? this.#tail.length : 0));
-      encode(content.subarray(at, end), fragment);
-      if (isLast) fragment.write(this.#tail, encodedBytes, "latin1");
-      yield fragment;
+  /**
+   * All of it, in fragments of at most so many bytes, head and tail not counted. A fragment's bytes hold until
+   * the one after the next is taken: there are no more of them in memory, however long the text is.
+   */
+  *fragments(atMostBytes: number): Generator<Buffer, void> {
+    const [head, content, tail] = [this.#head, this.#content, this.#tail];
+    const pieces = Math.max(1, Math.floor(atMostBytes / base64Bytes(PIECE_BYTES)));
+    const stepBytes = pieces * PIECE_BYTES;
+    const room = head.length + base64Bytes(stepBytes) + tail.length;
+    const buffers = [0, 1].map(() => Buffer.allocUnsafeSlow(room));
+    for (let at = 0, turn = 0; at < content.length; at += stepBytes, turn = 1 - turn) {
+      const buffer = buffers[turn] ?? Buffer.alloc(room);
+      let end = at === 0 ? head.copy(buffer) : 0;
+      end += encode(content.subarray(at, at + stepBytes), buffer.subarray(end));
+      if (at + stepBytes >= content.length) end += buffer.write(tail, end, "latin1");
+      yield buffer.subarray(0, end);
     }
   }
 
   toString(): string {
-    return Buffer.concat([...this.fragments(PIECE_BYTES)]).toString();
+    return Array.from(this.fragments(PIECE_BYTES), String).join("");
   }
 }
 
-function encode(bytes: Buffer, into: Buffer): void {
+/** Answers how long it has become. */
+function encode(bytes: Buffer, into: Buffer): number {
   let written = 0;
   for (let at = 0; at < bytes.length; at += PIECE_BYTES) {
     const piece = bytes.toString("base64", at, Math.min(bytes.length, at + PIECE_BYTES));
     written += into.write(piece, written, "latin1");
   }
+  return written;
 }

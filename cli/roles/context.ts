@@ -1,6 +1,7 @@
 /** Owns what every role is given: its log, its clock, what ends it. */
 import type { Logger } from "pino";
 import { type Clock, systemClock } from "../../host/clock.ts";
+import { countOutsideBytesWithHeap } from "./collector.ts";
 import { openRoleLog, type RoleLog } from "./log.ts";
 
 export interface RoleContext {
@@ -20,6 +21,7 @@ export function roleContext(
   announcement: { note(text: string): void },
   asked: AbortSignal,
 ): RoleContext {
+  countOutsideBytesWithHeap();
   const logbook = openRoleLog(environment, process.stderr);
   return {
     say: (line) => announcement.note(line),

@@ -16,7 +16,7 @@ import type { Msg, NatsConnection, Subscription } from "@nats-io/transport-node"
 import type { CancelTimer, Clock } from "../../host/clock.ts";
 import { type ErrorCode, LemonError } from "../../protocol/errors.ts";
 import type { NodeKey } from "../../protocol/ids.ts";
-import { encodeCall, MAX_DEADLINE_MS, readAnswer } from "./envelope.ts";
+import { AnswerReader, encodeCall, MAX_DEADLINE_MS } from "./envelope.ts";
 import { notSent, uncertain } from "./failure.ts";
 import { DEFAULT_FLOW_LIMITS, FlowControl, type FlowLimits, type Passage } from "./flow.ts";
 import { ALL_REPLIES, callSubject, lastToken, replySubject, senderOf } from "./subjects.ts";
@@ -99,6 +99,7 @@ class Flight implements Passage {
   readonly node: NodeKey;
   readonly caller: string;
   readonly mutation: boolean;
+  readonly answer: AnswerReader;
   readonly bytes: number;
   readonly waitingBytes: number;
   readonly #launch: (flight: Flight) => void;
@@ -125,6 +126,7 @@ class Flight implements Passage {
     this.node = node;
     this.caller = options.caller ?? UNNAMED_CALLER;
     this.mutation = options.mutation;
+    this.answer = new AnswerReader(options.mutation);
     this.payload = payload;
     this.waitingBytes = payload.length;
     this.bytes =
@@ -300,9 +302,12 @@ class Caller implements RpcCaller {
       return;
     }
     try {
+      const answer = flight.answer.take(message.data, this.#connection.info?.max_payload ?? 0);
+      if (answer === null) return;
       this.#end(flight);
-      flight.resolve(readAnswer(message.data, flight.mutation));
+      flight.resolve(answer[0]);
     } catch (failure) {
+      this.#end(flight);
       flight.reject(
         failure instanceof LemonError
           ? failure

@@ -1,16 +1,18 @@
 /**
  * Owns the shape of a call and of its answer on the link.
  *
- *   call    [1, generation, deadlineMs, method, params]
- *   answer  [0, result] or [1, failure]
+ *   call    [2, generation, deadlineMs, method, params]
+ *   answer  [0, result] or [1, failure]; with many bytes, several messages (`parts.ts`)
  *
  * The first element of a call is the format's version: a peer that speaks another one refuses.
  */
 import { LemonError } from "../../protocol/errors.ts";
 import { decode, encode } from "./codec.ts";
 import { fromWire, invalidAnswer, toWire } from "./failure.ts";
+import { Assembly, HEAD, inParts, PART } from "./parts.ts";
 
-const VERSION = 1;
+/** 2: a caller takes answers in parts. */
+const VERSION = 2;
 const DONE = 0;
 const FAILED = 1;
 
@@ -64,9 +66,54 @@ export function fitting(answer: Uint8Array, maxPayload: number | undefined): Uin
     : encodeFailed(new LemonError("response_too_large"));
 }
 
+/** The messages that answer a call; `maxPayload` bounds what they carry together. */
+export function answerMessages(
+  result: unknown,
+  maxPayload: number | undefined,
+): readonly Uint8Array[] {
+  const parts = inParts(result);
+  if (parts === null) return [fitting(encodeDone(result), maxPayload)];
+  const bytes = parts.reduce((sum, part) => sum + part.length, 0);
+  return maxPayload === undefined || bytes <= maxPayload
+    ? parts
+    : [encodeFailed(new LemonError("response_too_large"))];
+}
+
+/** Reads the messages that answer one call. */
+export class AnswerReader {
+  readonly #mutation: boolean;
+  #assembly: Assembly | null = null;
+
+  constructor(mutation: boolean) {
+    this.#mutation = mutation;
+  }
+
+  /** The result in a list of its own, or null while more has to come; the failure thrown. */
+  take(bytes: Uint8Array, maxBytes: number): readonly [result: unknown] | null {
+    const value = decodeOr(bytes, () => invalidAnswer(this.#mutation));
+    const [kind, ...rest]: unknown[] = Array.isArray(value) ? value : [];
+    if (this.#assembly === null && kind === HEAD && rest.length === 3) {
+      this.#assembly = Assembly.begin(rest, maxBytes);
+      if (this.#assembly !== null) return null;
+    } else if (this.#assembly !== null && kind === PART && rest.length === 1) {
+      const isPart = this.#assembly.add(rest[0]);
+      if (isPart) return this.#assembly.isWhole ? [this.#assembly.result] : null;
+    } else if (this.#assembly === null || kind === FAILED) {
+      return [contentOf(value, this.#mutation)];
+    }
+    throw invalidAnswer(this.#mutation);
+  }
+}
+
 /** The result, or the failure thrown. `mutation` says what an answer that is none has to mean. */
 export function readAnswer(bytes: Uint8Array, mutation: boolean): unknown {
-  const value = decodeOr(bytes, () => invalidAnswer(mutation));
+  return contentOf(
+    decodeOr(bytes, () => invalidAnswer(mutation)),
+    mutation,
+  );
+}
+
+function contentOf(value: unknown, mutation: boolean): unknown {
   if (!Array.isArray(value) || value.length !== 2) throw invalidAnswer(mutation);
   const [kind, content]: unknown[] = value;
   if (kind === DONE) return content;

@@ -5,14 +5,14 @@
  * 1. A call for another worker life is refused (`node_superseded`) before its handler hears of it.
  * 2. A handler runs at most once a call, and its call is answered at most once.
  * 3. An answer too large for the link is replaced by `response_too_large`; a caller never just waits.
- * 4. Answers are held while the link renews its credentials, and none is lost over it.
+ * 4. An answer leaves in one go, however many messages it is. Answers are held while the link renews its credentials, and none is lost over it.
  */
 import type { Msg, NatsConnection } from "@nats-io/transport-node";
 import type { Logger } from "pino";
 import type { Clock } from "../../host/clock.ts";
 import { LemonError } from "../../protocol/errors.ts";
 import type { NodeKey } from "../../protocol/ids.ts";
-import { decodeCall, encodeDone, encodeFailed, fitting } from "./envelope.ts";
+import { answerMessages, decodeCall, encodeFailed } from "./envelope.ts";
 import { notSent } from "./failure.ts";
 import { callSubject, controllerSubjects } from "./subjects.ts";
 
@@ -50,6 +50,9 @@ export function serveRpc(options: RpcServerOptions): RpcServer {
   return new Server(options);
 }
 
+/** The messages that make it up. */
+type Answer = readonly Uint8Array[];
+
 class Server implements RpcServer {
   readonly #options: RpcServerOptions;
   readonly #handlers: ReadonlyMap<string, RpcHandler>;
@@ -57,7 +60,7 @@ class Server implements RpcServer {
   readonly #subscription;
   readonly #running = new Set<Promise<void>>();
   /** Null when answers go out at once. Bounded by the calls that may run. */
-  #heldBack: { readonly subject: string; readonly answer: Uint8Array }[] | null = null;
+  #heldBack: { readonly subject: string; readonly answer: Answer }[] | null = null;
 
   constructor(options: RpcServerOptions) {
     this.#options = options;
@@ -98,7 +101,7 @@ class Server implements RpcServer {
     // A call without a way to answer it is none of the controller's.
     if (subject === undefined || !subject.startsWith(this.#replyPrefix)) return;
     if (this.#running.size >= MAX_RUNNING) {
-      this.#answer(subject, encodeFailed(notSent("unavailable")));
+      this.#answer(subject, [encodeFailed(notSent("unavailable"))]);
       return;
     }
     const work = this.#run(message.data, subject).finally(() => this.#running.delete(work));
@@ -106,36 +109,37 @@ class Server implements RpcServer {
   }
 
   async #run(bytes: Uint8Array, subject: string): Promise<void> {
-    const { clock, generation, log } = this.#options;
+    const { clock, connection, generation, log } = this.#options;
     const arrivedMs = clock.monotonicMs();
     let deadlineMs = Number.POSITIVE_INFINITY;
-    let answer: Uint8Array;
+    let answer: Answer;
     try {
       const call = decodeCall(bytes);
       deadlineMs = call.deadlineMs;
       if (call.generation !== generation) throw new LemonError("node_superseded");
       const handler = this.#handlers.get(call.method);
       if (handler === undefined) throw new LemonError("capability_missing");
-      answer = encodeDone(await handler(call.params, { deadlineMs }));
+      const result = await handler(call.params, { deadlineMs });
+      answer = answerMessages(result, connection.info?.max_payload);
     } catch (error) {
       // The class alone: a foreign error's message can hold a path, an argument or worse.
       if (!(error instanceof LemonError)) {
         log.error({ error: error instanceof Error ? error.name : typeof error }, "a call crashed");
       }
-      answer = encodeFailed(error);
+      answer = [encodeFailed(error)];
     }
     if (clock.monotonicMs() - arrivedMs < deadlineMs) this.#answer(subject, answer);
   }
 
-  #answer(subject: string, answer: Uint8Array): void {
+  #answer(subject: string, answer: Answer): void {
     if (this.#heldBack === null) this.#publish(subject, answer);
     else this.#heldBack.push({ subject, answer });
   }
 
-  #publish(subject: string, answer: Uint8Array): void {
+  #publish(subject: string, answer: Answer): void {
     const { connection, log } = this.#options;
     try {
-      connection.publish(subject, fitting(answer, connection.info?.max_payload));
+      for (const message of answer) connection.publish(subject, message);
     } catch (error) {
       // The connection is closed: the caller learns from the link, not from us.
       log.warn(
