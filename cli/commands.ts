@@ -16,6 +16,7 @@ import type { DoctorFlags } from "./doctor/doctor.ts";
 import { EXIT, exitCodeOf, UsageError } from "./exit.ts";
 import { addFiles } from "./files/commands.ts";
 import { addHost } from "./host/commands.ts";
+import type { HostAgentFlags } from "./host-agent-options.ts";
 import type { JoinFlags, StartFlags, UpFlags } from "./options.ts";
 import type { GetFlags } from "./process/get.ts";
 import { INTERRUPT_POLICIES } from "./process/interrupt.ts";
@@ -27,6 +28,7 @@ import type { TreeFlags } from "./tree/tree.ts";
 
 export function addCommands(program: Command, context: CommandContext): void {
   addRoles(program, context);
+  addHostAgent(program, context);
   const node = group(program, "node", "join machines, and look after the joined ones");
   addJoin(node, context);
   addNodes(node, context);
@@ -111,6 +113,34 @@ function addRoles(program: Command, { shell, report, finish }: CommandContext): 
       const options = startOptions(shell, flags);
       const { runStart } = await import("./roles/start.ts");
       finish(await role(report, EXIT.failure, () => runStart(options)));
+    });
+}
+
+function addHostAgent(program: Command, { shell, report, finish }: CommandContext): void {
+  leaf(program, "host-agent", "serve a host to its brain on a UNIX socket, in the foreground")
+    .option("--socket <path>", "socket to serve (default: /var/run/malmo/agent.sock)")
+    .option("--group <name>", "group that may connect (default: malmo)")
+    .option("--strict-group", "refuse to start unless that group has exactly one member")
+    .option("--fake", "serve a host that only pretends: nothing of this machine is changed")
+    .option("--state <file>", "where the fake keeps its accounts and network; made when missing")
+    .option("--fake-job-ms <ms>", "how long the fake's jobs take (default: 2000)")
+    .addHelpText(
+      "after",
+      `
+Environment:
+  MALMO_AGENT_SOCK     as --socket
+  MALMO_STATE_DIR      folder of the fake's state, without --state
+  MALMO_FAKE_NO_GPU    1: the fake has no GPU
+  MALMO_HEALTH_PATH    file of the boot reporter that the fake's health reads
+  LEMON_HOME           state folder (root, of a real host: /var/lib/malmo/agent)
+  LEMON_NATS_SERVER    absolute path of the nats-server to run
+`,
+    )
+    .action(async (flags: HostAgentFlags) => {
+      const { hostAgentOptions } = await import("./host-agent-options.ts");
+      const options = hostAgentOptions(shell, flags, process.geteuid?.() === 0);
+      const { runHostAgent } = await import("./roles/host-agent.ts");
+      finish(await role(report, EXIT.failure, () => runHostAgent(options)));
     });
 }
 

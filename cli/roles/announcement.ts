@@ -58,6 +58,13 @@ export class Announcement {
     ]);
   }
 
+  hostAgentReady(ready: { readonly socket: string; readonly fake: boolean }): void {
+    const what = ready.fake ? "a fake host" : "this host";
+    this.#say({ event: "ready", version: LEMON_VERSION, ...ready, pid: process.pid }, [
+      `lemon ${LEMON_VERSION} serves ${what} on ${printable(ready.socket)}`,
+    ]);
+  }
+
   /** Something a person should know that is not an end: free of content, for a log as well. */
   note(text: string): void {
     process.stderr.write(`lemon: ${printable(text, 500)}\n`);

@@ -68,8 +68,11 @@ export interface UnixHttpOptions {
 export interface UnixHttp {
   /** Rejects with the system's own error. */
   listen(target: ListenTarget): Promise<void>;
-  /** Takes nothing new from here on; whatever is still under way after `graceMs` is cut. */
-  close(graceMs: number): Promise<void>;
+  /**
+   * Takes nothing new from here on; whatever is still under way after `graceMs`, or when `hurry` is aborted, is
+   * cut. Idempotent.
+   */
+  close(graceMs: number, hurry?: AbortSignal): Promise<void>;
 }
 
 export async function createUnixHttp(options: UnixHttpOptions): Promise<UnixHttp> {
@@ -86,7 +89,7 @@ class Gateway implements UnixHttp {
   readonly #limits: UnixHttpLimits;
   readonly #sockets = new Set<Socket>();
   readonly #allowed = new AllowedMethods(ALL_ROUTES);
-  #closing = false;
+  #closed: Promise<void> | null = null;
 
   constructor({ handlers, streams, clock, log, ...options }: UnixHttpOptions) {
     const limits = { ...LIMITS, ...options.limits };
@@ -161,19 +164,34 @@ class Gateway implements UnixHttp {
     await listening;
   }
 
-  async close(graceMs: number): Promise<void> {
-    this.#closing = true;
+  close(graceMs: number, hurry?: AbortSignal): Promise<void> {
+    this.#closed ??= this.#close();
+    const cut = (): void => {
+      for (const socket of this.#sockets) socket.destroy();
+    };
+    const cancelCut = this.#clock.after(graceMs, cut);
+    hurry?.addEventListener("abort", cut);
+    if (hurry?.aborted) cut();
+    void this.#closed.then(() => {
+      cancelCut();
+      hurry?.removeEventListener("abort", cut);
+    });
+    return this.#closed;
+  }
+
+  async #close(): Promise<void> {
     const { server } = this.#app;
     if (server.listening) {
       const closed = once(server, "close");
+      // Closes idle connections, too.
       server.close();
-      const cancelCut = this.#clock.after(graceMs, () => {
-        for (const socket of this.#sockets) socket.destroy();
-      });
       await closed;
-      cancelCut();
     }
     await this.#app.close();
+  }
+
+  get #closing(): boolean {
+    return this.#closed !== null;
   }
 
   /** False: it has been refused. */
@@ -198,6 +216,8 @@ class Gateway implements UnixHttp {
 
   #discardRest(request: IncomingMessage, response: FastifyReply["raw"]): void {
     response.once("finish", () => {
+      // Its peer would keep it for another request.
+      if (this.#closing) request.socket.destroySoon();
       if (request.complete) return;
       const cancelCut = this.#clock.after(this.#limits.lingerMs, () => request.socket.destroy());
       request.once("close", cancelCut);

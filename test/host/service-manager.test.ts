@@ -1,9 +1,9 @@
 import { join } from "node:path";
 import { expect } from "chai";
 import { takeServiceManager } from "../../host/service-manager.ts";
-import { receiveDatagrams } from "../support/datagrams.ts";
 import { FakeClock } from "../support/fake-clock.ts";
 import { type TempFolder, tempFolder } from "../support/temp-folder.ts";
+import { receiveDatagrams } from "../support/unix-sockets.ts";
 
 const linux = process.platform === "linux" ? describe : () => {};
 

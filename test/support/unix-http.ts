@@ -40,7 +40,9 @@ export interface TestGateway extends AsyncDisposable {
   post(path: string, body: unknown): Promise<Answer>;
   /** A socket whose bytes are the test's own. */
   raw(): RawPeer;
-  close(graceMs: number): Promise<void>;
+  /** Resolves once an upload's first bytes have come. */
+  uploading(): Promise<void>;
+  close(graceMs: number, hurry?: AbortSignal): Promise<void>;
 }
 
 export interface TestGatewayOptions {
@@ -65,17 +67,28 @@ export async function startUnixHttp(options: TestGatewayOptions = {}): Promise<T
   const log = logLines();
   const clock = systemClock;
   const made = await fakeHost(folder.path, { clock });
+  const uploading = Promise.withResolvers<void>();
   const host = options.host?.(made) ?? made;
   const system = createActorSystem({ name: "test", log: log.log, clock });
   const streams = await startStreams(system.root, { clock });
+  const handlers = machineHandlers({
+    host,
+    jobs: { ...NO_JOBS, ...options.jobs },
+    clock,
+    version: "2026.11.0",
+    openApi: () => Promise.resolve({ openapi: "3.1.0" }),
+  });
+  async function* heard(bytes: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
+    for await (const chunk of bytes) {
+      uploading.resolve();
+      yield chunk;
+    }
+  }
   const http = await createUnixHttp({
-    handlers: machineHandlers({
-      host,
-      jobs: { ...NO_JOBS, ...options.jobs },
-      clock,
-      version: "2026.11.0",
-      openApi: () => Promise.resolve({ openapi: "3.1.0" }),
-    }),
+    handlers: {
+      ...handlers,
+      filesUpload: (call, bytes) => handlers.filesUpload(call, heard(bytes)),
+    },
     streams,
     clock,
     log: log.log,
@@ -83,8 +96,8 @@ export async function startUnixHttp(options: TestGatewayOptions = {}): Promise<T
   });
   await http.listen({ path });
   const peers: RawPeer[] = [];
-  const ask = (method: string, target: string, { headers = {}, body }: Ask = {}) =>
-    exchange(path, method, target, headers, body);
+  const ask = (method: string, target: string, request?: Ask) =>
+    askSocket(path, method, target, request);
   return {
     path,
     folder: folder.path,
@@ -97,7 +110,8 @@ export async function startUnixHttp(options: TestGatewayOptions = {}): Promise<T
       peers.push(peer);
       return peer;
     },
-    close: (graceMs) => http.close(graceMs),
+    uploading: () => uploading.promise,
+    close: (graceMs, hurry) => http.close(graceMs, hurry),
     async [Symbol.asyncDispose]() {
       for (const peer of peers) peer.socket.destroy();
       await system.shutdown();
@@ -107,12 +121,12 @@ export async function startUnixHttp(options: TestGatewayOptions = {}): Promise<T
   };
 }
 
-function exchange(
+/** One request on a connection of its own. */
+export function askSocket(
   socketPath: string,
   method: string,
   path: string,
-  headers: Readonly<Record<string, string>>,
-  body: string | Uint8Array | undefined,
+  { headers = {}, body }: Ask = {},
 ): Promise<Answer> {
   return new Promise((resolve, reject) => {
     const length = body === undefined ? {} : { "Content-Length": Buffer.byteLength(body) };

@@ -1,0 +1,182 @@
+import { once } from "node:events";
+import { expect } from "chai";
+import { startUnixHttp, type TestGateway } from "../../support/unix-http.ts";
+
+const LIMITS = {
+  headMs: 300,
+  bodyMs: 300,
+  lingerMs: 200,
+  headBytes: 8_192,
+  bodyBytes: 4_096,
+  connections: 20,
+};
+const STATUS = "GET /v1/system/gpu HTTP/1.1\r\nHost: agent\r\n";
+const post = (body: string, headers = `Content-Length: ${body.length}\r\n`): string =>
+  `POST /v1/auth/verify-password HTTP/1.1\r\nHost: agent\r\n${headers}\r\n${body}`;
+
+describe("bytes on the host-agent's socket", () => {
+  let gateway: TestGateway;
+  beforeEach(async () => {
+    gateway = await startUnixHttp({ limits: LIMITS });
+  });
+  afterEach(() => gateway[Symbol.asyncDispose]());
+
+  /** Sends it all at once and ends; everything that came. */
+  async function talk(bytes: string): Promise<string> {
+    const peer = gateway.raw();
+    peer.send(bytes);
+    return await peer.ended();
+  }
+
+  it("are one request however they are cut", async () => {
+    const peer = gateway.raw();
+    await once(peer.socket, "connect");
+    peer.socket.setNoDelay(true);
+    for (const character of `${STATUS}X-More: yes\r\n\r\n`) peer.send(character);
+    expect(await peer.until('"present":true')).to.match(/^HTTP\/1\.1 200 /);
+  });
+
+  it("are several requests when they come together, answered in their order", async () => {
+    const peer = gateway.raw();
+    peer.send(`${post('{"user":"a"}')}${STATUS}\r\nGET /v1/nothing HTTP/1.1\r\nHost: a\r\n\r\n`);
+    const text = await peer.until("not-found");
+    const order = ['"valid":false', '"present":true', '"not-found"'].map((part) =>
+      text.indexOf(part),
+    );
+    expect(order).to.deep.equal([...order].sort((a, b) => a - b));
+    expect(order).not.to.include(-1);
+  });
+
+  it("may be a body in chunks, of any number of them", async () => {
+    const peer = gateway.raw();
+    peer.send(post("", "Transfer-Encoding: chunked\r\n"));
+    for (const character of '{"user":"a"}') peer.send(`1\r\n${character}\r\n`);
+    peer.send("0\r\n\r\n");
+    expect(await peer.until('{"valid":false}')).to.match(/^HTTP\/1\.1 200 /);
+  });
+
+  it("are refused in JSON when they are no request", async () => {
+    const bad = [
+      "nonsense\r\n\r\n",
+      "GET / HTTP/9.9\r\nHost: a\r\n\r\n",
+      "FETCH /v1/system/gpu HTTP/1.1\r\nHost: a\r\n\r\n",
+      "GET /v1/a\0b HTTP/1.1\r\nHost: a\r\n\r\n",
+      `${STATUS}X-Nul: a\0b\r\n\r\n`,
+      `${STATUS}Broken header\r\n\r\n`,
+      post("{}", "Content-Length: 2\r\nContent-Length: 3\r\n"),
+      post("{}", "Content-Length: 2\r\nTransfer-Encoding: chunked\r\n"),
+      post("{}", "Content-Length: -1\r\n"),
+      post("zz\r\n{}\r\n0\r\n\r\n", "Transfer-Encoding: chunked\r\n"),
+    ];
+    for (const bytes of bad) {
+      const text = await talk(bytes);
+      expect(text, JSON.stringify(bytes)).to.match(/^HTTP\/1\.1 400 Bad Request\r\n/);
+      expect(text).to.include('{"code":"bad-request","message":"the request is not valid"}\n');
+    }
+    expect((await gateway.ask("GET", "/v1/system/gpu")).status).to.equal(200);
+  });
+
+  it("need a Host header in HTTP/1.1, and none in HTTP/1.0", async () => {
+    const peer = gateway.raw();
+    peer.send("GET /v1/system/gpu HTTP/1.1\r\n\r\n");
+    expect(await peer.until("Host header")).to.match(/^HTTP\/1\.1 400 /);
+    expect(await talk("GET /v1/system/gpu HTTP/1.0\r\n\r\n")).to.include('"present":true');
+  });
+
+  it("may be a head up to its limit", async () => {
+    const filled = (bytes: number): string =>
+      `${STATUS}X: ${"x".repeat(bytes - STATUS.length - "X: \r\n\r\n".length)}\r\n\r\n`;
+    const peer = gateway.raw();
+    // Node counts the bytes of names and values.
+    peer.send(filled(LIMITS.headBytes - 100));
+    await peer.until('"present":true');
+    const text = await talk(filled(LIMITS.headBytes + 200));
+    expect(text).to.match(/^HTTP\/1\.1 431 /);
+    expect(text).to.include('"code":"headers-too-large"');
+  });
+
+  it("may be a body up to its limit, told or in chunks, and the answer can be read", async () => {
+    const body = (bytes: number): string => `{"user":"${"u".repeat(bytes - 11)}"}`;
+    const { bodyBytes } = LIMITS;
+    expect(
+      (await gateway.ask("POST", "/v1/auth/verify-password", { body: body(bodyBytes) })).json,
+    ).to.deep.equal({ valid: false });
+    const told = await gateway.ask("POST", "/v1/auth/verify-password", {
+      body: body(bodyBytes + 1),
+    });
+    expect(told.status).to.equal(413);
+    expect(told.json).to.include({ code: "body-too-large" });
+    const peer = gateway.raw();
+    peer.send(post("", "Transfer-Encoding: chunked\r\n"));
+    const chunk = "x".repeat(1_000);
+    for (let sent = 0; sent < 5; sent += 1) peer.send(`3e8\r\n${chunk}\r\n`);
+    expect(await peer.until("body-too-large")).to.match(/^HTTP\/1\.1 413 /);
+  });
+
+  it("that a refusal did not wait for are thrown away for a while, then the peer is cut", async () => {
+    const peer = gateway.raw();
+    peer.send("POST /v1/nothing HTTP/1.1\r\nHost: a\r\nContent-Length: 100000000\r\n\r\n");
+    await peer.until('"not-found"');
+    peer.send("x".repeat(100_000));
+    await peer.ended();
+    // One that sends it all in time keeps its connection.
+    const kept = gateway.raw();
+    kept.send("POST /v1/nothing HTTP/1.1\r\nHost: a\r\nContent-Length: 9000\r\n\r\n");
+    await kept.until('"not-found"');
+    kept.send("x".repeat(9_000));
+    kept.send(`${STATUS}\r\n`);
+    await kept.until('"present":true');
+  });
+
+  it("are a request that did not come in time when a head or a body dawdles", async () => {
+    const head = gateway.raw();
+    head.send("GET /v1/system/gpu HTTP/1.1\r\nHost:");
+    expect(await head.ended()).to.match(/^HTTP\/1\.1 408 .*request-timeout/s);
+    const body = gateway.raw();
+    body.send(post('{"user"', "Content-Length: 20\r\n"));
+    expect(await body.ended()).to.match(/^HTTP\/1\.1 408 .*request-timeout/s);
+  });
+
+  it("are answered although the peer has closed its half, and although it expects the unknown", async () => {
+    const peer = gateway.raw();
+    peer.socket.end(`${STATUS}Connection: close\r\n\r\n`);
+    expect(await peer.ended()).to.include('"present":true');
+    const expecting = gateway.raw();
+    expecting.send(`${STATUS}Expect: the-unknown\r\n\r\n`);
+    expect(await expecting.until('"present":true')).to.match(/^HTTP\/1\.1 200 /);
+    const offering = gateway.raw();
+    offering.send(`${STATUS}Connection: Upgrade\r\nUpgrade: h2c\r\n\r\n`);
+    expect(await offering.until('"present":true')).to.match(/^HTTP\/1\.1 200 /);
+    const continued = gateway.raw();
+    continued.send(post("", "Content-Length: 2\r\nExpect: 100-continue\r\n"));
+    await continued.until("100 Continue");
+    continued.send("{}");
+    await continued.until('{"valid":false}');
+  });
+
+  it("of peers beyond the limit are turned away, and others find room again", async () => {
+    const peers = Array.from({ length: LIMITS.connections }, () => gateway.raw());
+    for (const peer of peers) peer.send(`${STATUS}\r\n`);
+    await Promise.all(peers.map((peer) => peer.until('"present":true')));
+    expect(await gateway.raw().ended()).to.equal("");
+    peers[0]?.socket.destroy();
+    expect(gateway.log.text()).to.include("connection limit reached, peers were turned away");
+    peers[1]?.send(`${STATUS}\r\n`);
+    await peers[1]?.until('"present":true', 2);
+    const again = gateway.raw();
+    again.send(`${STATUS}\r\n`);
+    await again.until('"present":true');
+  });
+
+  it("leave nothing behind when the peers vanish at any moment", async () => {
+    const whole = `${post('{"user":"a","password":"b"}')}${STATUS}\r\n`;
+    for (let length = 1; length < whole.length; length += 7) {
+      const peer = gateway.raw();
+      await once(peer.socket, "connect");
+      peer.socket.write(whole.slice(0, length), () => peer.socket.destroy());
+      await once(peer.socket, "close");
+    }
+    expect((await gateway.ask("GET", "/v1/system/gpu")).status).to.equal(200);
+    expect(gateway.log.lines.filter(({ level }) => Number(level) >= 40)).to.deep.equal([]);
+  });
+});
