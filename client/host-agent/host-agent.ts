@@ -90,12 +90,15 @@ export class HostAgent {
     return new Job(this, await this.call("jobGet", { params: { id } }), this.#timers);
   }
 
-  /** The bytes of a file; destroying the stream closes the connection. */
+  /**
+   * The bytes of a file; destroying the stream closes the connection. One that is cut before the last byte ends with
+   * an error.
+   */
   async download(query: RouteQueryInput<"filesDownload">, signal?: AbortSignal): Promise<Readable> {
     return await this.#requests.open(targetOf("filesDownload"), { query, signal });
   }
 
-  /** Replaces a file, once all bytes are there. */
+  /** Replaces a file, once all bytes are there. A stream that is given is read to its end or destroyed. */
   async upload(
     query: RouteQueryInput<"filesUpload">,
     bytes: Readable | Uint8Array | AsyncIterable<Uint8Array>,
@@ -103,7 +106,12 @@ export class HostAgent {
   ): Promise<void> {
     const isReady = bytes instanceof Uint8Array || bytes instanceof Readable;
     const upload = isReady ? bytes : Readable.from(bytes);
-    await this.#requests.json(targetOf("filesUpload"), { query, upload, signal });
+    try {
+      await this.#requests.json(targetOf("filesUpload"), { query, upload, signal });
+    } finally {
+      // Of one that was refused the rest is not sent.
+      if (upload instanceof Readable) upload.destroy();
+    }
   }
 }
 

@@ -4,10 +4,12 @@
  * 1. A change goes over a connection of its own: one that is kept open can be closed by the peer in the very
  *    moment of the request, and then nobody could say whether it arrived.
  * 2. A read whose kept connection was closed before the answer is sent once more, over a new one.
- * 3. A failure before the connection stood was certainly not sent.
+ * 3. A failure before the connection stood was certainly not sent, and neither was a file before its last byte: the
+ *    host replaces nothing by a part.
+ * 4. However an upload ends, its source is read to its end or destroyed.
  */
 import { Agent, type IncomingMessage, type RequestOptions, request } from "node:http";
-import type { Readable } from "node:stream";
+import { pipeline, Readable } from "node:stream";
 import type { RouteSpec } from "../../protocol/host-agent/route.ts";
 import type { RouteName } from "../../protocol/host-agent/routes.ts";
 import { type ClientCode, HostAgentCallError } from "./errors.ts";
@@ -105,23 +107,23 @@ export class Requests {
       if (socket.connecting) socket.once("connect", () => (connected = true));
       else connected = true;
     });
+    const wasSent = (): boolean => connected && sent.writableEnded;
     const abort = (): void => {
-      reject(failure(abortCode(input.signal), target, input, { sent: connected }));
+      reject(failure(abortCode(input.signal), target, input, { sent: wasSent() }));
       sent.destroy();
     };
     input.signal?.addEventListener("abort", abort, { once: true });
     sent.on("close", () => input.signal?.removeEventListener("abort", abort));
-    sent.on("error", (cause) =>
-      reject(
-        failure(connected ? "no-answer" : "unreachable", target, input, { cause, sent: connected }),
-      ),
-    );
-    if (input.upload === undefined || input.upload instanceof Uint8Array)
-      sent.end(input.upload ?? json);
-    else {
-      input.upload.on("error", (cause) => sent.destroy(cause));
-      input.upload.pipe(sent);
-    }
+    const { upload } = input;
+    sent.on("error", (cause) => {
+      // A source that fails is the caller's own affair.
+      const isOurs = upload instanceof Readable && upload.errored !== null;
+      const code = isOurs ? "aborted" : connected ? "no-answer" : "unreachable";
+      reject(failure(code, target, input, { cause, sent: wasSent() }));
+    });
+    if (!(upload instanceof Readable)) sent.end(upload ?? json);
+    // What goes wrong reaches the request as its error.
+    else pipeline(upload, sent, () => {});
     return promise;
   }
 }

@@ -3,7 +3,7 @@
  * https://html.spec.whatwg.org/multipage/server-sent-events.html#event-stream-interpretation
  *
  * 1. An event is given once it is whole; what the stream ends in the midst of is not.
- * 2. No line and no event is longer than `LONGEST_BYTES`, however it is cut into pieces.
+ * 2. No line and no event is longer than `LONGEST_UNITS`, however it is cut into pieces.
  */
 
 export interface StreamEvent {

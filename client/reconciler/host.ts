@@ -12,6 +12,8 @@ export interface HostFailure {
   readonly code: string;
   /** True: nothing happened, and the same again will be refused again. */
   readonly final: boolean;
+  /** False: certainly nothing happened, whether or not it would now. */
+  readonly begun: boolean;
 }
 
 /** Answers of 4xx that say "not now" instead of "no". */
@@ -20,11 +22,17 @@ const NOT_IMPLEMENTED = 501;
 
 /** Only the code is kept of a failure: its message can be of any origin. */
 export function failureOf(failure: unknown): HostFailure {
-  const { code, status } = Object(failure) as { code?: unknown; status?: unknown };
+  const { code, status, mutationMayHaveApplied } = Object(failure) as {
+    readonly code?: unknown;
+    readonly status?: unknown;
+    readonly mutationMayHaveApplied?: unknown;
+  };
   const answered = typeof status === "number" ? status : 0;
   const isNo = answered >= 400 && answered < 500 && !PASSING.has(answered);
+  const final = isNo || answered === NOT_IMPLEMENTED;
   return {
     code: typeof code === "string" ? code : "unreachable",
-    final: isNo || answered === NOT_IMPLEMENTED,
+    final,
+    begun: !final && mutationMayHaveApplied !== false,
   };
 }

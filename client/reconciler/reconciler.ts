@@ -184,8 +184,8 @@ export class Reconciler {
         this.#store.startedOperation(id, job.job_id);
         return job;
       } catch (failure) {
-        const { code, final } = failureOf(failure);
-        if (final) {
+        const { code, begun } = failureOf(failure);
+        if (!begun) {
           this.#store.endedOperation(id, code);
           this.#store.closeOperation(id, this.#nowMs());
         }

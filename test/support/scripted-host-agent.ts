@@ -23,6 +23,8 @@ export class ScriptedHostAgent {
   readonly sockets = new Set<Socket>();
   /** Connections that were made. */
   connections = 0;
+  /** Says what the script says before the body has come. */
+  answersEarly = false;
   script: Script = (_request, response) => json(response, {});
   readonly #folder: TempFolder;
   readonly #server: Server;
@@ -72,6 +74,11 @@ export class ScriptedHostAgent {
   async #serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const { method, url, headers } = request;
     const chunks: Buffer[] = [];
+    if (this.answersEarly) {
+      this.script(request, response, "");
+      request.on("error", () => {}).resume();
+      return;
+    }
     try {
       for await (const chunk of request) chunks.push(chunk);
     } catch {

@@ -62,6 +62,49 @@ describe("a call to the host-agent", () => {
     expect(bytes).to.equal(100_000);
   });
 
+  it("sends no more of a file that was refused, and lets go of its source", async () => {
+    agent.script = (_request, response) =>
+      json(response, { code: "no-space", message: "no space" }, 507);
+    agent.answersEarly = true;
+    const query = { user: "alex", root: "home", path: "f" } as const;
+    let pieces = 0;
+    let isClosed = false;
+    async function* endless(): AsyncGenerator<Uint8Array> {
+      try {
+        for (;;) {
+          pieces += 1;
+          yield Buffer.alloc(1_000);
+        }
+      } finally {
+        isClosed = true;
+      }
+    }
+    const refused = await failed(() => agent.client.upload(query, endless()));
+    expect(refused).to.include({ code: "no-space", status: 507 });
+    while (!isClosed || agent.sockets.size > 0)
+      await new Promise((resolve) => setImmediate(resolve));
+    expect(pieces).to.be.greaterThan(0);
+    // Neither is one left open that nobody ever read.
+    await agent.unlisten();
+    const unread = Readable.from([Buffer.from("x")]);
+    expect((await failed(() => agent.client.upload(query, unread))).code).to.equal("unreachable");
+    expect(unread.destroyed).to.equal(true);
+  });
+
+  it("whose source of bytes fails replaced nothing", async () => {
+    const source = new Readable({ read: () => {} });
+    source.push("x");
+    const query = { user: "alex", root: "home", path: "f" } as const;
+    const failing = failed(() => agent.client.upload(query, source));
+    while (agent.sockets.size === 0) await new Promise((resolve) => setImmediate(resolve));
+    source.destroy(new Error("the disk is gone"));
+    expect(await failing).to.include({
+      code: "aborted",
+      mutationMayHaveApplied: false,
+      retrySafe: true,
+    });
+  });
+
   it("keeps a connection for reads, and makes one for each change", async () => {
     for (let n = 0; n < 3; n += 1) await agent.client.call("systemStatus");
     expect(agent.connections).to.equal(1);

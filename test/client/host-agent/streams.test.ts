@@ -127,6 +127,67 @@ describe("a stream of the host-agent", () => {
     expect((await next).value?.id).to.equal("2");
   });
 
+  it("has its whole patience again after it was back, also when it had nothing to say", async () => {
+    agent.script = (_request, response) => void stream(response)(1, line(1));
+    const frames = follow({ patienceMs: 10_000 });
+    await frames.next();
+    let connections = 0;
+    agent.script = (_request, response) => {
+      const send = stream(response);
+      connections += 1;
+      if (connections < 4) return;
+      send(2, line(2));
+      response.end();
+    };
+    const next = frames.next();
+    agent.cut();
+    for (let cut = 1; cut <= 3; cut += 1) {
+      await retry();
+      while (connections < cut) await new Promise((resolve) => setImmediate(resolve));
+      // A moment later only what arrives then is waited for anew.
+      timers.advance(1);
+      await timers.armed((delayMs) => delayMs === 45_000);
+      timers.advance(5_000);
+      agent.cut();
+    }
+    await retry();
+    expect((await next).value?.id).to.equal("2");
+  });
+
+  it("takes a host-agent that accepts and never answers for cut off", async () => {
+    let connections = 0;
+    agent.script = (request, response) => {
+      connections += 1;
+      if (connections === 2) return;
+      stream(response)(connections, line(connections));
+      if (connections === 3) response.end();
+      else response.write(": \n\n", () => setImmediate(() => request.socket.destroy()));
+    };
+    const frames = follow();
+    await frames.next();
+    const next = frames.next();
+    await retry();
+    while (connections < 2) await new Promise((resolve) => setImmediate(resolve));
+    await timers.armed((delayMs) => delayMs === 45_000);
+    timers.advance(45_000);
+    await retry();
+    expect((await next).value?.id).to.equal("3");
+  });
+
+  it("is not cut off because its reader takes its time", async () => {
+    agent.script = (_request, response) => {
+      const send = stream(response);
+      for (const n of [1, 2]) send(n, line(n));
+      response.end();
+    };
+    const frames = follow();
+    await frames.next();
+    timers.advance(3_600_000);
+    expect((await frames.next()).value?.id).to.equal("2");
+    expect((await frames.next()).done).to.equal(true);
+    expect(agent.heard).to.have.length(1);
+  });
+
   it("fails at once with what the host refuses it for", async () => {
     for (const [status, code] of [
       [404, "unknown-job"],
@@ -216,6 +277,60 @@ describe("a stream of the host-agent", () => {
       now = { ...view("stalled"), finished_at: "2026-12-01T00:00:00Z" };
       timers.advance(1_000);
       expect((await ended).status).to.equal("stalled");
+    });
+
+    it("that is stalled and being stopped has not ended yet", async () => {
+      now = view("stalled");
+      const seen: string[] = [];
+      const ended = job.ended({ onProgress: ({ status }) => seen.push(status) });
+      await timers.armed((delayMs) => delayMs === 1_000);
+      now = view("completed");
+      timers.advance(1_000);
+      expect((await ended).status).to.equal("completed");
+      expect(seen).to.deep.equal(["stalled", "completed"]);
+    });
+
+    it("is awaited over a restart of the host-agent, and asked once a second while that is away", async () => {
+      const ended = job.ended();
+      while (log === undefined) await new Promise((resolve) => setImmediate(resolve));
+      // It ends its streams before it goes, and the job goes on for all that is known.
+      const away = agent.unlisten();
+      log.end();
+      await away;
+      for (let second = 0; second < 3; second += 1) {
+        await timers.armed((delayMs) => delayMs > 0 && delayMs <= 1_000);
+        timers.advance(1_000);
+      }
+      await timers.armed((delayMs) => delayMs > 0 && delayMs <= 1_000);
+      await agent.listen();
+      now = view("outcome_unknown");
+      timers.advance(1_000);
+      expect((await ended).status).to.equal("outcome_unknown");
+    });
+
+    it("is no longer awaited when the host-agent stays away", async () => {
+      await agent.unlisten();
+      const failed = job.ended({ patienceMs: 2_000 }).catch((failure: unknown) => failure);
+      for (let second = 0; second < 2; second += 1) {
+        await timers.armed((delayMs) => delayMs === 1_000);
+        timers.advance(1_000);
+      }
+      expect(await failed).to.include({ code: "unreachable" });
+    });
+
+    it("whose log ends before it does is asked for at leisure", async () => {
+      agent.script = (request, response) => {
+        if (request.url?.endsWith("/log")) stream(response) && response.end();
+        else json(response, now);
+      };
+      const asked = agent.heard.length;
+      const ended = job.ended();
+      await timers.armed((delayMs) => delayMs === 1_000);
+      // The job, its log, the job again; nothing more before the second is over.
+      expect(agent.heard.length - asked).to.equal(3);
+      now = view("completed");
+      timers.advance(1_000);
+      expect((await ended).status).to.equal("completed");
     });
 
     it("is cancelled by its id", async () => {
