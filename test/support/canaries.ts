@@ -2,7 +2,7 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { join, relative } from "node:path";
 
-/** The files below `folder` that hold `secret`: as it is, in base64 at any alignment, or in hex. */
+/** The files below `folder` that hold `secret`: as it is, backwards, in base64 at any alignment, or in hex. */
 export function filesHolding(folder: string, secret: string): string[] {
   return readdirSync(folder, { recursive: true, withFileTypes: true })
     .filter((entry) => entry.isFile())
@@ -27,5 +27,6 @@ function formsOf(secret: string): string[] {
   });
   const urlSafe = base64.map((text) => text.replaceAll("+", "-").replaceAll("/", "_"));
   const hex = plain.toString("hex");
-  return [plain.toString("latin1"), ...base64, ...urlSafe, hex, hex.toUpperCase()];
+  const backwards = Buffer.from(plain).reverse().toString("latin1");
+  return [plain.toString("latin1"), backwards, ...base64, ...urlSafe, hex, hex.toUpperCase()];
 }

@@ -33,15 +33,20 @@ interface Pair {
   held: Buffer[];
 }
 
-export async function tcpProxy(targetPort: number): Promise<TcpProxy> {
+/** `tap` sees everything that comes from either side. */
+export async function tcpProxy(
+  targetPort: number,
+  tap: (bytes: Buffer) => void = () => {},
+): Promise<TcpProxy> {
   const pairs = new Set<Pair>();
   const listeners: (() => void)[] = [];
   let refusing = false;
   /** The next cut, and how much may pass until then. */
   let due: { leftBytes: number; readonly cut: () => void } | null = null;
-  const passed = (bytes: number): void => {
+  const passed = (bytes: Buffer): void => {
+    tap(bytes);
     if (due === null) return;
-    due.leftBytes -= bytes;
+    due.leftBytes -= bytes.length;
     if (due.leftBytes > 0) return;
     const { cut } = due;
     due = null;
@@ -63,12 +68,12 @@ export async function tcpProxy(targetPort: number): Promise<TcpProxy> {
     client.on("data", (bytes: Buffer) => {
       if (pair.holding) pair.held.push(bytes);
       else server.write(bytes);
-      passed(bytes.length);
+      passed(bytes);
       for (const heard of listeners.splice(0)) heard();
     });
     server.on("data", (bytes: Buffer) => {
       if (!pair.swallowing && !client.destroyed) client.write(bytes);
-      passed(bytes.length);
+      passed(bytes);
     });
     client.on("error", () => {});
     server.on("error", () => {});
