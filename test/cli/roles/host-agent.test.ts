@@ -49,6 +49,7 @@ describe("lemon host-agent", () => {
     expect(statSync(join(stage.path, "run")).mode & 0o777).to.equal(0o750);
     const { version } = JSON.parse(readFileSync(join(LAUNCHER, "../../package.json"), "utf8"));
     expect((await ask("GET", "/v1/system/status")).json).to.include({ agent_version: version });
+    expect((await ask("GET", "/v1/openapi.json")).json).to.include({ openapi: "3.1.0" });
     const cindy = { user: "cindy", password: "canary-password" };
     await ask("POST", "/v1/auth/set-password", { body: JSON.stringify(cindy) });
     const update = { headers: { "Idempotency-Key": "update-1" } };
