@@ -27,6 +27,8 @@ export interface SeenStream {
 }
 
 export interface StreamDoor extends AsyncDisposable {
+  /** Its socket. */
+  readonly path: string;
   readonly system: TestSystem;
   readonly streams: Streams;
   /** How many actors carry a stream. */
@@ -63,6 +65,7 @@ export async function streamDoor(source: Source, limit?: number): Promise<Stream
   await new Promise<void>((resolve) => server.listen(socketPath, resolve));
 
   return {
+    path: socketPath,
     system,
     streams,
     carried: () => system.snapshot().children[0]?.children.length ?? 0,
