@@ -36,6 +36,7 @@ import { EXIT } from "../exit.ts";
 import type { HostAgentOptions } from "../host-agent-options.ts";
 import { Announcement } from "./announcement.ts";
 import { runtimeMode } from "./build.ts";
+import { confidential } from "./confidential.ts";
 import { type RoleContext, roleContext } from "./context.ts";
 import { DRAIN_MS, type Foreground, takeForeground, untilAsked, wasGivenUp } from "./foreground.ts";
 import { claimIdentity, openHome } from "./home.ts";
@@ -53,7 +54,8 @@ const GATEWAY = {
 const RESTART = { deadlineMs: 60_000 } as const;
 
 /** Runs until it is asked to end; answers the exit code. */
-export async function runHostAgent(options: HostAgentOptions): Promise<number> {
+export async function runHostAgent(given: HostAgentOptions): Promise<number> {
+  const options = confidential(given);
   const announcement = new Announcement(options.json);
   const manager = takeServiceManager(process.env);
   using foreground = takeForeground();
