@@ -1,7 +1,8 @@
 /**
  * Owns how much of large answers one connection may have coming: a read whose answer could not be held is not
  * begun before others have left. So a client that asks for hundreds of chunks and takes none costs a few of
- * them, and one that takes them as they come waits for nothing but its own line.
+ * them, and one that takes them as they come waits for nothing but its own line, and the nodes it asks: what a
+ * node that hangs owes is expected until its deadline.
  *
  * 1. Answers that are expected and answers that wait for the reader never exceed `AHEAD_BYTES` together, but
  *    for a single one, and for what was begun otherwise (mutations and small reads, which never wait here).

@@ -2,7 +2,7 @@ import { assert } from "chai";
 import fc from "fast-check";
 import { AHEAD_BYTES, AnswerRoom } from "../../../actors/session/answer-room.ts";
 import type { MethodHandlers } from "../../../actors/session/handler.ts";
-import { FakeClock } from "../../support/fake-clock.ts";
+import { FakeClock, settle } from "../../support/fake-clock.ts";
 import { type TestGateway, testGateway } from "../../support/gateway.ts";
 import {
   type Frame,
@@ -118,7 +118,8 @@ describe("reads with large answers", () => {
       await go.promise;
       if (nodeId === "broken") throw new Error("no");
       const mime = "text/plain";
-      const dataBase64 = "A".repeat(Math.ceil(length / 3) * 4);
+      // Room is kept for what was asked for, also when less comes.
+      const dataBase64 = nodeId === "full" ? "A".repeat(Math.ceil(length / 3) * 4) : "";
       return { path, offset, length, size: length, eof: true, mime, dataBase64 };
     },
     "node.rename": () => ({ nodeId: "n", name: "x", renamed: true, summary: {} }),
@@ -155,6 +156,15 @@ describe("reads with large answers", () => {
     assert.equal(begun.length, 256);
   });
 
+  it("of a client that takes its answers are all given, and it is no slow reader", async () => {
+    go.resolve();
+    const client = await WsClient.connect(gateway.url);
+    for (let at = 0; at < 48; at += 1) read(client, at, "full");
+    const answers = await client.take(48);
+    assert.isTrue(answers.every(({ ok }) => ok === true));
+    assert.equal(client.socket.readyState, client.socket.OPEN);
+  });
+
   it("are begun as others fail, and all of them are answered", async () => {
     const client = await WsClient.connect(gateway.url);
     for (let at = 0; at < 40; at += 1) read(client, at, "broken");
@@ -187,7 +197,7 @@ describe("reads with large answers", () => {
     await raw.until("hello-ok");
     raw.socket.pause();
     const requests = Array.from({ length: 100 }, (_, at) =>
-      frame(at, "node.fs.read", { nodeId: "n", path: "/f" }),
+      frame(at, "node.fs.read", { nodeId: "full", path: "/f" }),
     );
     raw.socket.write(Buffer.concat(requests));
     const other = await WsClient.connect(gateway.url);
@@ -198,6 +208,19 @@ describe("reads with large answers", () => {
     await raw.until('"id":"99"');
     assert.equal(begun.length, 100);
     raw.socket.destroy();
+  });
+
+  it("that wait when the control plane stops are answered before it closes, like all that is in flight", async () => {
+    const client = await WsClient.connect(gateway.url);
+    for (let at = 0; at < 20; at += 1) read(client, at);
+    await client.call("health");
+    const stopped = gateway.system.shutdown({ withinMs: 10_000 });
+    await settle();
+    go.resolve();
+    const answers = await client.take(20);
+    assert.isTrue(answers.every(({ ok }) => ok === true));
+    assert.equal((await client.closed()).code, 1001);
+    await stopped;
   });
 
   it("that wait are forgotten with their connection", async () => {
