@@ -121,6 +121,10 @@ function addHostAgent(program: Command, { shell, report, finish }: CommandContex
     .option("--socket <path>", "socket to serve (default: /var/run/malmo/agent.sock)")
     .option("--group <name>", "group that may connect (default: malmo)")
     .option("--strict-group", "refuse to start unless that group has exactly one member")
+    .option(
+      "--store-account <name>",
+      "account that root runs nats-server as (default: malmo-store)",
+    )
     .option("--fake", "serve a host that only pretends: nothing of this machine is changed")
     .option("--state <file>", "where the fake keeps its accounts and network; made when missing")
     .option("--fake-job-ms <ms>", "how long the fake's jobs take (default: 2000)")

@@ -17,6 +17,9 @@ export interface HostAgentOptions {
   readonly groupIsChosen: boolean;
   /** Another number of members of the group than one is no start. */
   readonly strictGroup: boolean;
+  /** Whom nats-server runs as, when root starts it. */
+  readonly storeAccount: string;
+  readonly storeAccountIsChosen: boolean;
   /** Null: the real machine. */
   readonly fake: FakeOptions | null;
 }
@@ -36,6 +39,7 @@ export interface HostAgentFlags {
   readonly socket?: string;
   readonly group?: string;
   readonly strictGroup?: boolean;
+  readonly storeAccount?: string;
   readonly fake?: boolean;
   readonly state?: string;
   readonly fakeJobMs?: string;
@@ -43,6 +47,7 @@ export interface HostAgentFlags {
 
 const SOCKET = "/var/run/malmo/agent.sock";
 const GROUP = "malmo";
+const STORE_ACCOUNT = "malmo-store";
 const ROOTS_HOME = "/var/lib/malmo/agent";
 
 /** `isRoot`: whether this account may make the default places. Errors: `UsageError`. */
@@ -60,6 +65,9 @@ export function hostAgentOptions(
   if (!fake && (flags.state !== undefined || flags.fakeJobMs !== undefined)) {
     throw new UsageError("--state and --fake-job-ms have a meaning only together with --fake");
   }
+  if (flags.storeAccount !== undefined && !isRoot) {
+    throw new UsageError("only root can run nats-server as another account (--store-account)");
+  }
   const atHome = variable(environment, "LEMON_HOME") !== null || !isRoot || fake;
   return {
     home: atHome ? lemonHome(shell) : ROOTS_HOME,
@@ -69,6 +77,8 @@ export function hostAgentOptions(
     group: flags.group ?? GROUP,
     groupIsChosen: flags.group !== undefined,
     strictGroup: flags.strictGroup ?? false,
+    storeAccount: flags.storeAccount ?? STORE_ACCOUNT,
+    storeAccountIsChosen: flags.storeAccount !== undefined,
     fake: fake ? fakeOptions(shell, flags) : null,
   };
 }

@@ -2,7 +2,7 @@
  * Owns the check of the group that the socket belongs to: whoever is in it may do all that the host-agent can
  * (host-agent contract, "Authentication & authorization").
  */
-import { findGroup, type Group } from "../../host/group-database.ts";
+import { findGroup, type Group } from "../../host/account-database.ts";
 import { LemonError } from "../../protocol/errors.ts";
 import { printable } from "../printable.ts";
 

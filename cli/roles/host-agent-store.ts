@@ -15,6 +15,7 @@ import {
   natsServerActor,
 } from "../../transport/nats-server/child-actor.ts";
 import { nodeConfig } from "../../transport/nats-server/config.ts";
+import type { ServerAccount } from "../../transport/nats-server/lesser-account.ts";
 import type { RoleContext } from "./context.ts";
 import { unlessAsked } from "./foreground.ts";
 import { natsServerBinary } from "./nats-binary.ts";
@@ -34,7 +35,7 @@ const CURRENT = { deadlineMs: 5_000 } as const;
 
 /** Errors: those of the server's start and of the first connections. */
 export async function openHostAgentStore(
-  folder: string,
+  { folder, account }: { readonly folder: string; readonly account: ServerAccount | null },
   system: ActorSystem,
   { environment, say, asked }: RoleContext,
 ): Promise<HostAgentStore> {
@@ -48,6 +49,7 @@ export async function openHostAgentStore(
   const spec = natsServerActor({
     binary,
     directory: join(folder, "server"),
+    ...(account === null ? {} : { account }),
     config: (places) =>
       nodeConfig(
         {

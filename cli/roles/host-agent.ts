@@ -20,6 +20,7 @@ import { machineHandlers } from "../../actors/machine/machine-handlers.ts";
 import { createUnixHttp, type UnixHttp } from "../../gateways/unix-http/server.ts";
 import { openSocketPlace } from "../../gateways/unix-http/socket.ts";
 import { startStreams } from "../../gateways/unix-http/sse.ts";
+import { type Account, findAccount } from "../../host/account-database.ts";
 import { environmentForRuns } from "../../host/environment.ts";
 import { openFakeHost } from "../../host/fake/host.ts";
 import type { Host } from "../../host/machine/host.ts";
@@ -34,6 +35,7 @@ import { createActorSystem } from "../../supervision/system.ts";
 import { openReceiptStore } from "../../transport/receipts/open.ts";
 import { EXIT } from "../exit.ts";
 import type { HostAgentOptions } from "../host-agent-options.ts";
+import { printable } from "../printable.ts";
 import { Announcement } from "./announcement.ts";
 import { runtimeMode } from "./build.ts";
 import { confidential } from "./confidential.ts";
@@ -92,7 +94,8 @@ async function serve(
 
   const system = createActorSystem({ name: "lemon", log, clock });
   stack.defer(() => system.shutdown());
-  const store = stack.use(await openHostAgentStore(folder, system, context));
+  const account = serverAccount(options, say);
+  const store = stack.use(await openHostAgentStore({ folder, account }, system, context));
   // Again, so that the actors end before the connections they may need close.
   stack.defer(() => system.shutdown());
   const jobs = await openJobs(store, system, host, context, stack);
@@ -122,6 +125,24 @@ async function serve(
   }
   await drain({ http, jobs, gateway }, foreground.hurry);
   return EXIT.ok;
+}
+
+/** Whom nats-server runs as; null: as we do, which is told when we are root and serve a real host. */
+function serverAccount(
+  { storeAccount, storeAccountIsChosen, fake }: HostAgentOptions,
+  say: (line: string) => void,
+): Account | null {
+  if (process.geteuid?.() !== 0) return null;
+  const found = findAccount(storeAccount);
+  if (found !== null) return found;
+  const missing = `there is no account ${printable(storeAccount)} for nats-server`;
+  if (storeAccountIsChosen) {
+    throw new LemonError("invalid_request", {
+      message: `${missing}; make it (useradd --system), or name another with --store-account`,
+    });
+  }
+  if (fake === null) say(`WARNING: ${missing}: it runs as root`);
+  return null;
 }
 
 async function openHost(

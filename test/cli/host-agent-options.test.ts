@@ -22,6 +22,8 @@ describe("the options of lemon host-agent", () => {
       group: "malmo",
       groupIsChosen: false,
       strictGroup: false,
+      storeAccount: "malmo-store",
+      storeAccountIsChosen: false,
       fake: null,
     });
     expect(() => options({ fake: true })).to.throw(UsageError, "/var/run/malmo/agent.sock");
@@ -61,6 +63,8 @@ describe("the options of lemon host-agent", () => {
       expect(() => options({ socket: "a", ...flags })).to.throw(UsageError, "--fake");
     }
     expect(() => options({ socket: "a", fake: true, fakeJobMs: "soon" })).to.throw(UsageError);
+    expect(() => options({ socket: "a", storeAccount: "b" })).to.throw(UsageError, "only root");
+    expect(options({ storeAccount: "b" }, {}, true).storeAccount).to.equal("b");
   });
 });
 

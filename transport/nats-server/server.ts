@@ -9,12 +9,12 @@
  *    the executable said of itself when it was found. Nothing here sleeps.
  *
  * The folder holds `nats.conf`, `ports.json`, `server.json`, `nats.log`, `nats.stderr`, `ports/` and
- * `store/`, all private to this account.
+ * `store/`, all private to this account, unless the server runs as another one (`lesser-account.ts`).
  */
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { type FileHandle, open } from "node:fs/promises";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import type { Logger } from "pino";
 import type { Clock } from "../../host/clock.ts";
 import type { FileLock } from "../../host/file-lock.ts";
@@ -23,6 +23,7 @@ import { ensurePrivateDirectory, writeSecureFile } from "../../host/secure-file.
 import { systemFailure } from "../../host/system-error.ts";
 import { LemonError } from "../../protocol/errors.ts";
 import type { ServerPlaces, ServerPorts } from "./config.ts";
+import { lendConfig, placesFor, prepareFolders, type ServerAccount } from "./lesser-account.ts";
 import { anyTaken, choosePorts, comeFree } from "./ports.ts";
 import { readServerInfo, type ServerInfo, watchPortsFile } from "./ready.ts";
 import { claimStore, recordServer } from "./store-claim.ts";
@@ -73,6 +74,8 @@ export interface NatsServerSpec {
   readonly config: (places: ServerPlaces) => string;
   /** The ports that it has to have, because others hold on to them; else those it had, or new ones. */
   readonly ports?: ServerPorts;
+  /** Whom it runs as, when we are root; else it runs as we do. */
+  readonly account?: ServerAccount;
 }
 
 export interface NatsServerHost {
@@ -105,9 +108,11 @@ export async function startNatsServer(
   host: NatsServerHost,
 ): Promise<NatsServerChild> {
   const places = { ...foldersOf(spec.directory), logFile: join(spec.directory, "nats.log") };
-  for (const folder of [spec.directory, places.storeDirectory, places.portsDirectory]) {
-    await ensurePrivateDirectory(folder);
-  }
+  if (spec.account === undefined) {
+    for (const folder of [spec.directory, places.storeDirectory, places.portsDirectory]) {
+      await ensurePrivateDirectory(folder);
+    }
+  } else await prepareFolders(spec, spec.account);
   const record = join(spec.directory, "server.json");
   const lock = await claimStore(places.storeDirectory, record, host.log);
   try {
@@ -143,7 +148,12 @@ async function launch(
 ): Promise<NatsServerChild> {
   const startedAtMs = host.clock.monotonicMs();
   const configFile = join(spec.directory, "nats.conf");
-  const writeConfig = (): Promise<void> => writeSecureFile(configFile, spec.config(places));
+  const { account } = spec;
+  const seen = account === undefined ? places : placesFor(places);
+  const writeConfig = async (): Promise<void> => {
+    await writeSecureFile(configFile, spec.config(seen));
+    if (account !== undefined) await lendConfig(configFile, account);
+  };
   await writeConfig();
   const gate = await spawnGate(spec, configFile, lock);
   try {
@@ -186,7 +196,9 @@ async function spawnGate(spec: NatsServerSpec, configFile: string, lock: FileLoc
   // The server logs into a file of its own (bounded); this one is for a refused configuration or a panic.
   const stderr: FileHandle = await open(join(spec.directory, "nats.stderr"), "w", 0o600);
   try {
-    const child = spawn("/bin/sh", ["-c", GATE, spec.binary.path, "-c", configFile], {
+    // From within its folder, so that whatever it runs as need not come there by its path.
+    const child = spawn("/bin/sh", ["-c", GATE, spec.binary.path, "-c", basename(configFile)], {
+      ...spec.account,
       cwd: spec.directory,
       env,
       detached: true,

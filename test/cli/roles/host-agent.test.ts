@@ -3,6 +3,8 @@ import { closeSync, existsSync, lstatSync, readFileSync, statSync, writeFileSync
 import { createServer } from "node:net";
 import { join } from "node:path";
 import { expect } from "chai";
+import { findAccount } from "../../../host/account-database.ts";
+import { isForEverybody } from "../../../transport/nats-server/lesser-account.ts";
 import type { RoleEvent, RoleProcess } from "../../support/role-process.ts";
 import { RoleStage } from "../../support/role-stage.ts";
 import { type Answer, type Ask, askSocket, RawPeer } from "../../support/unix-http.ts";
@@ -143,6 +145,36 @@ describe("lemon host-agent", () => {
   }).timeout(30_000);
 
   if (isRoot) {
+    it("runs nats-server as an account of lesser rights, on a store that root had before", async () => {
+      const record = join(home, "host-agent", "server", "server.json");
+      const owner = (): number =>
+        statSync(`/proc/${JSON.parse(readFileSync(record, "utf8")).server.pid}`).uid;
+      const asRoot = await serving();
+      expect(owner()).to.equal(0);
+      const key = { headers: { "Idempotency-Key": "reboot-1" } };
+      const first = await ask("POST", "/v1/system/reboot", key);
+      await asRoot.end("SIGTERM");
+      if (!(await isForEverybody(String(process.env["LEMON_NATS_SERVER"])))) {
+        const closed = start(["--store-account", "nobody"]);
+        expect(Object(await refusal(closed)).message).to.include("only its owner may go");
+        return;
+      }
+      const { uid } = findAccount("nobody") ?? { uid: -1 };
+      for (let life = 0; life < 2; life += 1) {
+        const lesser = await serving(["--store-account", "nobody"]);
+        expect(owner()).to.equal(uid);
+        const again = await ask("POST", "/v1/system/reboot", key);
+        expect(Object(again.json).job_id).to.equal(Object(first.json).job_id);
+        expect((await ask("POST", "/v1/system/reboot")).status).to.equal(202);
+        await lesser.end(life === 0 ? "SIGKILL" : "SIGTERM");
+      }
+      expect(statSync(join(home, "host-agent", "server")).mode & 0o777).to.equal(0o710);
+      expect(statSync(join(home, "host-agent")).mode & 0o777).to.equal(0o700);
+      expect(await refusal(start(["--store-account", "no-such-account"]))).to.include({
+        code: "invalid_request",
+      });
+    }).timeout(60_000);
+
     it("gives its socket to its group, and demands one member of that when it is strict", async () => {
       const group = `lemon-test-${process.pid}`;
       execFileSync("groupadd", [group]);

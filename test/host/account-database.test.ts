@@ -1,10 +1,10 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect } from "chai";
-import { findGroup } from "../../host/group-database.ts";
+import { findAccount, findGroup } from "../../host/account-database.ts";
 import { type TempFolder, tempFolder } from "../support/temp-folder.ts";
 
-describe("the group database", () => {
+describe("the account database", () => {
   let folder: TempFolder;
   beforeEach(() => {
     folder = tempFolder();
@@ -33,7 +33,16 @@ describe("the group database", () => {
     expect(find("malmo", "# malmo\n\nmalmo:x:3000:\n")).to.deep.equal({ gid: 3000, members: [] });
   });
 
+  it("has an account's numbers, of one that stands there with both", () => {
+    find("none", "", "store:x:998:997::/:/bin/false\nbroken:x:998\n");
+    const files = { group: join(folder.path, "group"), passwd: join(folder.path, "passwd") };
+    expect(findAccount("store", files)).to.deep.equal({ uid: 998, gid: 997 });
+    expect(findAccount("broken", files)).to.equal(null);
+    expect(findAccount("stor", files)).to.equal(null);
+  });
+
   it("is the one of this machine by default", () => {
+    expect(findAccount("root")).to.deep.equal({ uid: 0, gid: 0 });
     expect(findGroup("root")?.gid).to.equal(0);
   });
 });

@@ -1,5 +1,6 @@
 /**
- * Owns the reading of the group database: who belongs to a group, as members by name or by their primary group.
+ * Owns the reading of the account database: an account's numbers, and who belongs to a group, as members by name or
+ * by their primary group.
  * Sources: group(5), passwd(5). Only the local files are read: the box has no other accounts.
  */
 import { readFileSync } from "node:fs";
@@ -27,6 +28,19 @@ export function findGroup(name: string, files: AccountFiles = FILES): Group | nu
     user !== undefined && numberOf(group) === gid ? [user] : [],
   );
   return { gid, members: [...new Set([...listed, ...primary])].sort() };
+}
+
+export interface Account {
+  readonly uid: number;
+  readonly gid: number;
+}
+
+/** Null when there is no such account. */
+export function findAccount(name: string, files: AccountFiles = FILES): Account | null {
+  const row = rowsOf(files.passwd).find(([user]) => user === name);
+  const uid = numberOf(row?.[2]);
+  const gid = numberOf(row?.[3]);
+  return uid === null || gid === null ? null : { uid, gid };
 }
 
 function rowsOf(file: string): readonly (readonly string[])[] {
