@@ -75,7 +75,7 @@ function changed(): LemonError {
 
 /** What is to be read. Throws what asking for it throws: what is no regular file, the node refuses to read. */
 export async function regularFile(link: Link, nodeId: string, path: string): Promise<RemoteStat> {
-  const stat = await link.client.call("node.fs.stat", { nodeId, path });
+  const stat = await link.again((client) => client.call("node.fs.stat", { nodeId, path }));
   if (stat.type !== "regular") await link.client.call("node.fs.read", { nodeId, path, length: 1 });
   return stat;
 }

@@ -111,7 +111,12 @@ class Source {
 
   static async of(handle: FileHandle, path: string): Promise<Source> {
     const found = await localFailure(() => handle.stat({ bigint: true }));
-    if (!found.isFile()) throw new UsageError("only a regular file can be put");
+    if (!found.isFile()) {
+      throw new UsageError(
+        "only a regular file can be put",
+        found.isDirectory() ? "-r puts a directory with all that is in it" : null,
+      );
+    }
     return new Source(handle, path, Number(found.size), found.mtimeNs);
   }
 
@@ -198,8 +203,10 @@ class Upload {
       if (there?.type === "directory") throw new LemonError("is_directory");
       return this.#unlessThere(inside, there);
     }
-    if (found === null && nameOf(path) === null) throw new LemonError("not_found");
-    return this.#unlessThere(found?.path ?? path.replace(/\/+$/, ""), found);
+    if (found === null && (nameOf(path) === null || path.endsWith("/"))) {
+      throw new LemonError("not_found", { message: "There is no such directory on the node" });
+    }
+    return this.#unlessThere(found?.path ?? path, found);
   }
 
   #unlessThere(path: string, found: RemoteStat | null): string {

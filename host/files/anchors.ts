@@ -3,6 +3,7 @@
  * that no other name of theirs (a bind mount, a rename) hides them.
  */
 import { closeSync } from "node:fs";
+import { LemonError } from "../../protocol/errors.ts";
 import { openDirectoryAt } from "../native/directory.ts";
 import { type Entry, entryAt } from "../native/entry.ts";
 import { errnoOf } from "../system-error.ts";
@@ -16,6 +17,14 @@ export function isSameObject(one: ObjectId, other: ObjectId): boolean {
 
 export function keyOf({ dev, ino }: ObjectId): string {
   return `${dev}:${ino}`;
+}
+
+/** The refusal of what would move or remove one of them. */
+export function rootStays(): LemonError {
+  return new LemonError("path_not_allowed", {
+    message:
+      "An allowed root, the state folder and what holds one of them can not be moved or deleted",
+  });
 }
 
 export class Anchors {

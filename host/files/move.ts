@@ -21,7 +21,7 @@ import {
   replaceAt,
 } from "../native/entry.ts";
 import { errnoOf, SystemError } from "../system-error.ts";
-import { type Anchors, isAtOrBelow, isSameObject } from "./anchors.ts";
+import { type Anchors, isAtOrBelow, isSameObject, rootStays } from "./anchors.ts";
 import { isSameBesideChangeTime } from "./candidates.ts";
 import { Capture, isUnsupported, type NamedPlace, syncFolder, withRemains } from "./capture.ts";
 import { fileFailure } from "./failure.ts";
@@ -66,7 +66,7 @@ export function moveEntry(request: MoveRequest, anchors: Anchors): void {
 /** The source; refuses what can be told without touching anything. The kernel, asked later, has the last word. */
 function admitted({ from, to, overwrite, demandRevision }: MoveRequest, anchors: Anchors): Entry {
   const source = entryAt(from.parent, from.name);
-  if (isDirectory(source) && anchors.standsOn(source)) throw new LemonError("path_not_allowed");
+  if (isDirectory(source) && anchors.standsOn(source)) throw rootStays();
   // A link would have been followed: it came there after the walk.
   if (isSymlink(source)) throw new LemonError("revision_conflict");
   demandRevision(source);

@@ -11,7 +11,7 @@ import type { OpenAt } from "../native/directory.ts";
 import type { Entry } from "../native/entry.ts";
 import { type Met, openMet } from "../native/file.ts";
 import type { Place } from "../path-walk.ts";
-import { Anchors, isSameObject } from "./anchors.ts";
+import { Anchors, isSameObject, rootStays } from "./anchors.ts";
 import type { NamedPlace } from "./capture.ts";
 import { deletePreviewed } from "./delete.ts";
 import { fileFailure } from "./failure.ts";
@@ -259,7 +259,7 @@ function named(place: Place): NamedPlace {
   existing(place);
   const { parent, names } = place;
   const [name] = names;
-  if (parent === null || name === undefined) throw new LemonError("path_not_allowed");
+  if (parent === null || name === undefined) throw rootStays();
   return { parent, name: Buffer.from(name) };
 }
 

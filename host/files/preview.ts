@@ -20,7 +20,7 @@ import {
   openFolderAt,
 } from "../native/entry.ts";
 import { errnoOf } from "../system-error.ts";
-import type { Anchors } from "./anchors.ts";
+import { type Anchors, rootStays } from "./anchors.ts";
 import {
   type Candidate,
   candidateBytes,
@@ -127,7 +127,7 @@ class Reading {
   }
 
   #directory(name: Buffer, folder: number, entry: Entry, level: number): Candidate {
-    if (this.#anchors.includes(entry)) throw new LemonError("path_not_allowed");
+    if (this.#anchors.includes(entry)) throw rootStays();
     const candidate = { ...this.#leaf(name, entry), children: [] as Candidate[] };
     for (const child of this.#namesIn(folder, level)) {
       const found = this.#child(folder, child, entry, level + 1);

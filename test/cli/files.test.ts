@@ -180,6 +180,13 @@ describe("lemon fs", () => {
       expect(readFileSync(local("b"))).to.have.length(0);
     });
 
+    it("makes no file of a name that has to be a directory", async () => {
+      writeFileSync(local("a"), "1");
+      expect(await fs("put", "a", "worker-1:missing/")).to.equal(122);
+      expect(shell.stderr.text).to.include("no such directory");
+      expect(remote.files.size).to.equal(0);
+    });
+
     it("puts it into a directory under its own name", async () => {
       mkdirSync(local("d"));
       remote.put("x/a", Buffer.from("1"));

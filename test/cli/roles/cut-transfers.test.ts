@@ -3,7 +3,7 @@
  * makes it larger than it is in every run.
  */
 import { createHash, randomBytes } from "node:crypto";
-import { createReadStream, readdirSync } from "node:fs";
+import { createReadStream, readdirSync, rmSync } from "node:fs";
 import { open } from "node:fs/promises";
 import { join } from "node:path";
 import { pipeline } from "node:stream/promises";
@@ -12,7 +12,7 @@ import { RoleStage, type StartedController, type StartedNode } from "../../suppo
 import { type TcpProxy, tcpProxy } from "../../support/tcp-proxy.ts";
 
 const MIB = 1_048_576;
-const SIZE_MIB = Number(process.env["LEMON_TEST_TRANSFER_MIB"] ?? 32);
+const SIZE_MIB = Number(process.env["LEMON_TEST_TRANSFER_MIB"] ?? 24);
 /** No whole number of chunks. */
 const SIZE = SIZE_MIB * MIB + 12_345;
 const TOKEN = "operator-token-of-cut-transfers-0123456789";
@@ -49,6 +49,8 @@ describe(`a file of ${SIZE_MIB} MiB`, function () {
 
   const through = (proxy: TcpProxy): string => controller.url.replace(/:\d+/, `:${portOf(proxy)}`);
 
+  const environment = () => ({ LEMON_CONTROLLER: through(operatorLink), LEMON_WS_TOKEN: TOKEN });
+
   /** Cuts both links three times each at random places while the command runs; the command ends after that. */
   async function copied(...words: readonly string[]) {
     const cuts = [nodeLink, operatorLink].map(async (link) => {
@@ -58,20 +60,43 @@ describe(`a file of ${SIZE_MIB} MiB`, function () {
         passed = place;
       }
     });
-    const ended = await stage.lemon(["fs", ...words, "--json"], {
-      LEMON_CONTROLLER: through(operatorLink),
-      LEMON_WS_TOKEN: TOKEN,
-    });
+    const ended = await stage.lemon(["fs", ...words, "--json"], environment());
     expect(ended.exitCode, ended.stderr).to.equal(0);
     await Promise.all(cuts);
     return JSON.parse(ended.stdout.toString());
   }
+
+  /** Interrupts the command when the connection was cut at half; both copies together have to be the file. */
+  async function interrupted(...words: readonly string[]): Promise<void> {
+    const half = operatorLink.cutAfter(Math.ceil(SIZE / 2));
+    const command = stage.command(["fs", ...words, "--json"], environment());
+    await half;
+    command.child.kill("SIGINT");
+    const { exitCode, signal, stderr } = await command.ended();
+    expect([exitCode, signal], stderr).to.deep.equal([1, null]);
+    expect(stderr).to.include("Stopped; what is there of the file stays beside its place");
+    const again = await stage.lemon(["fs", ...words, "--json"], environment());
+    expect(again.exitCode, again.stderr).to.equal(0);
+    expect(JSON.parse(again.stdout.toString()).resumedAt).to.be.within(1, SIZE - 1);
+  }
+
+  it("is put whole when the command is interrupted and given again, and leaves nothing beside it", async () => {
+    await interrupted("put", "sent.bin", "worker:again.bin");
+    expect(await digestOf(join(stage.folder("user"), "again.bin"))).to.equal(digest);
+    expect(readdirSync(stage.folder("user"))).to.deep.equal(["again.bin"]);
+    rmSync(join(stage.folder("user"), "again.bin"));
+  });
 
   it("arrives bit for bit on a node while the node's link and the command's are cut three times each", async () => {
     const document = await copied("put", "sent.bin", "worker:put.bin");
     expect(document).to.deep.include({ size: SIZE, resumedAt: 0 });
     expect(await digestOf(join(stage.folder("user"), "put.bin"))).to.equal(digest);
     expect(readdirSync(stage.folder("user"))).to.deep.equal(["put.bin"]);
+  });
+
+  it("is got whole when the command is interrupted and given again, and leaves nothing beside it", async () => {
+    await interrupted("get", "worker:put.bin", "again.bin");
+    expect(await digestOf(join(stage.path, "again.bin"))).to.equal(digest);
   });
 
   it("comes back bit for bit while both are", async () => {
