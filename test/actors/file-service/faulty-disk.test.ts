@@ -209,6 +209,26 @@ describe("the file service on a disk", function () {
         expect(await namesIn(".")).to.deep.equal([]);
       });
 
+      it(`with ${errno} where names change: ${code} for a move, a delete and a directory, and all is as it was`, async () => {
+        await write("from/file");
+        const { mtimeMs: expectedModifiedAtMs } = await stat("from");
+        const deletion = await preview("from");
+        await disk.answer("rename", "*", errno);
+        await disk.answer("mkdir", "*", errno);
+        const move = { path: "from", destination: "to", overwrite: false, expectedModifiedAtMs };
+        const changes = [
+          () => call("move", move),
+          () => call("delete", deletion),
+          () => call("mkdir", { path: "made/below" }),
+        ];
+        for (const change of changes) {
+          const refusal = await refusalOf(change);
+          expect(refusal).to.include({ code, mutationMayHaveApplied: false });
+          expect(refusal.details).to.deep.equal({ errno });
+        }
+        expect([await namesIn("."), await namesIn("from")]).to.deep.equal([["from"], ["file"]]);
+      });
+
       it(`with ${errno} in a file that was there: ${code}, and it is as it was`, async () => {
         await write("file", "before");
         const { mtimeMs } = await stat("file");
