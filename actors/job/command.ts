@@ -12,6 +12,7 @@ import type { Clock } from "../../host/clock.ts";
 import type { Environment } from "../../host/environment.ts";
 import { findExecutable } from "../../host/executable.ts";
 import type { Exit } from "../../host/native/wait.ts";
+import { OpenStreams } from "../../host/open-streams.ts";
 import type { NativeProcess, OutputSink, OutputStream, Spawner } from "../../host/spawner.ts";
 import type { JobCommand, JobExit } from "./kind.ts";
 import { Lines } from "./lines.ts";
@@ -123,56 +124,27 @@ export class Command {
   }
 }
 
-class CommandOutput implements OutputSink {
-  readonly ended: Promise<void>;
-  readonly #clock: Clock;
+class CommandOutput extends OpenStreams implements OutputSink {
   readonly #listener: CommandListener;
   readonly #lines: Readonly<Record<OutputStream, Lines>>;
-  readonly #open = new Set<OutputStream>(["stdout", "stderr"]);
-  readonly #end = Promise.withResolvers<void>();
-  #heardMs: number;
 
   constructor(listener: CommandListener, clock: Clock) {
-    this.#clock = clock;
+    super(clock);
     this.#listener = listener;
-    this.ended = this.#end.promise;
-    this.#heardMs = clock.monotonicMs();
     const linesOf = (stream: OutputStream): Lines =>
       new Lines((text) => listener.line(stream, text));
     this.#lines = { stdout: linesOf("stdout"), stderr: linesOf("stderr") };
   }
 
   chunk(stream: OutputStream, bytes: Uint8Array): void {
-    this.#heardMs = this.#clock.monotonicMs();
+    this.heard();
     this.#listener.heard();
     this.#lines[stream].chunk(bytes);
-  }
-
-  end(stream: OutputStream): void {
-    this.#open.delete(stream);
-    if (this.#open.size === 0) this.#end.resolve();
   }
 
   /** Hands on what came behind the last line ends. */
   finish(): void {
     this.#lines.stdout.end();
     this.#lines.stderr.end();
-  }
-
-  /** Resolves when both streams have ended, or nothing came for `graceMs`. */
-  async quiet(graceMs: number): Promise<void> {
-    let silentMs = 0;
-    while (this.#open.size > 0 && silentMs < graceMs) {
-      await this.endedWithin(graceMs - silentMs);
-      silentMs = this.#clock.monotonicMs() - this.#heardMs;
-    }
-  }
-
-  async endedWithin(withinMs: number): Promise<void> {
-    if (this.#open.size === 0) return;
-    const late = Promise.withResolvers<void>();
-    const cancel = this.#clock.after(withinMs, late.resolve);
-    await Promise.race([this.ended, late.promise]);
-    cancel();
   }
 }

@@ -1,53 +1,30 @@
 /**
- * Owns jobs from before they can be served: it opens their receipt store, again while that may help, and until
- * then answers every call with why it is not open, so that the rest of the agent serves meanwhile.
- *
- * 1. A store that is not open is an error for every call, reads included: never an unknown job.
- * 2. A store whose witness can not be written any more serves no longer: only a new life of the agent can tell
- *    what the disk holds, and it is asked for (`failed`).
- * 3. A damaged store is not tried again.
+ * Owns jobs from before they can be served: while their receipt store is being opened every call is answered with
+ * why it is not open, so that the rest of the agent serves meanwhile. That is an error for every call, reads
+ * included: never an unknown job.
  */
-import type { Logger } from "pino";
-import type { CancelTimer, Clock } from "../../host/clock.ts";
-import { LemonError } from "../../protocol/errors.ts";
 import { HostAgentError } from "../../protocol/host-agent/errors.ts";
 import type { JobView } from "../../protocol/host-agent/job.ts";
-import type { OpenReceiptStore } from "../../transport/receipts/receipt.ts";
+import { StoreOpening, type StoreOpeningOptions } from "../../transport/receipts/opening.ts";
 import type { FrameReader, Jobs, LogLine } from "./messages.ts";
 import type { JobState } from "./state.ts";
 
-export interface JobOpeningOptions {
-  readonly openStore: () => Promise<OpenReceiptStore<JobState>>;
-  readonly startService: (store: OpenReceiptStore<JobState>) => Promise<Jobs>;
-  readonly clock: Clock;
-  readonly log: Logger;
-}
-
-const RETRY_MS = { first: 500, longest: 15_000 } as const;
+const UNWRITABLE =
+  "The records of jobs can not be written any more; look at the disk, and restart host-agent";
 
 export class JobOpening implements Jobs {
   /** Rejects with `receipt_store_unavailable` when this life of the agent can serve jobs no longer. */
   readonly failed: Promise<never>;
-  readonly #options: JobOpeningOptions;
-  readonly #fail: (failure: LemonError) => void;
-  #store: OpenReceiptStore<JobState> | null = null;
-  #jobs: Jobs | null = null;
-  #why = "receipt_store_unavailable";
-  #cancelRetry: CancelTimer = () => {};
-  #closed = false;
+  readonly #opening: StoreOpening<JobState, Jobs>;
 
-  constructor(options: JobOpeningOptions) {
-    this.#options = options;
-    const { promise, reject } = Promise.withResolvers<never>();
-    // Whoever waits for it hears of it; nobody has to.
-    promise.catch(() => {});
-    this.failed = promise;
-    this.#fail = reject;
+  constructor(options: StoreOpeningOptions<JobState, Jobs>) {
+    this.#opening = new StoreOpening(options, UNWRITABLE);
+    this.failed = this.#opening.failed;
   }
 
   /** Resolves after the first attempt, whatever came of it. */
   async begin(): Promise<void> {
-    await this.#attempt(RETRY_MS.first);
+    await this.#opening.begin();
   }
 
   async start(kind: string, body: unknown, idempotencyKey: string | null): Promise<JobView> {
@@ -71,56 +48,19 @@ export class JobOpening implements Jobs {
   }
 
   async drain(hurry: AbortSignal): Promise<void> {
-    this.#cancelRetry();
-    await this.#jobs?.drain(hurry);
+    this.#opening.stopTrying();
+    await this.#opening.service?.drain(hurry);
   }
 
   /** Lets go of the store; the service's actors end with their supervisor. */
   async close(): Promise<void> {
-    this.#closed = true;
-    this.#cancelRetry();
-    await this.#store?.close();
+    await this.#opening.close();
   }
 
   #open(): Jobs {
-    if (this.#jobs !== null) return this.#jobs;
-    const message = `the records of jobs can not be read or written (${this.#why}); nothing was done`;
+    const { service, failure } = this.#opening;
+    if (service !== null) return service;
+    const message = `the records of jobs can not be read or written (${failure.code}); nothing was done`;
     throw new HostAgentError("unavailable", { message });
   }
-
-  async #attempt(nextMs: number): Promise<void> {
-    const { openStore, startService, clock, log } = this.#options;
-    try {
-      const store = await openStore();
-      if (this.#closed) {
-        await store.close();
-        return;
-      }
-      this.#store = store;
-      store.watch(() => {
-        if (store.condition === "failed") this.#fail(unwritable());
-      });
-      this.#jobs = await startService(store);
-    } catch (failure) {
-      if (!(failure instanceof LemonError)) throw failure;
-      this.#why = failure.code;
-      log.error({ code: failure.code }, "the records of jobs could not be opened");
-      if (failure.code === "receipt_store_damaged" || this.#closed) return;
-      this.#cancelRetry = clock.after(nextMs, () => {
-        this.#attempt(Math.min(2 * nextMs, RETRY_MS.longest)).catch((fault: unknown) => {
-          log.error(
-            { fault: fault instanceof Error ? fault.name : typeof fault },
-            "a fault of ours",
-          );
-          this.#fail(unwritable());
-        });
-      });
-    }
-  }
-}
-
-function unwritable(): LemonError {
-  return new LemonError("receipt_store_unavailable", {
-    message: "The records of jobs can not be written any more; restart host-agent",
-  });
 }

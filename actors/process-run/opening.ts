@@ -7,12 +7,9 @@
  *    can tell what the disk holds, and it is asked for (`failed`).
  * 3. A damaged store is not tried again: only joining under a new id helps (`receipt_store_damaged`).
  */
-import type { Logger } from "pino";
-import type { CancelTimer, Clock } from "../../host/clock.ts";
-import { LemonError } from "../../protocol/errors.ts";
 import { PROCESS_BOUNDS, type ProcessReceipt } from "../../protocol/process.ts";
 import { REFUSALS } from "../../transport/receipts/health.ts";
-import type { OpenReceiptStore } from "../../transport/receipts/receipt.ts";
+import { StoreOpening, type StoreOpeningOptions } from "../../transport/receipts/opening.ts";
 import type { ProcessService } from "./service.ts";
 import type { ProcessState } from "./state.ts";
 
@@ -25,38 +22,24 @@ export interface StoreFacts {
   readonly storeSequence: number | null;
 }
 
-export interface OpeningOptions {
-  readonly openStore: () => Promise<OpenReceiptStore<ProcessState>>;
-  readonly startService: (store: OpenReceiptStore<ProcessState>) => Promise<ProcessService>;
-  readonly clock: Clock;
-  readonly log: Logger;
-}
+export type OpeningOptions = StoreOpeningOptions<ProcessState, ProcessService>;
 
-const RETRY_MS = { first: 500, longest: 15_000 } as const;
+const UNWRITABLE =
+  "The witness of the receipts can not be written any more, so this worker ended; look at the disk, and start it again";
 
 export class ProcessOpening implements Pick<ProcessService, "run" | "get" | "cancel"> {
-  readonly #options: OpeningOptions;
   /** Rejects with `receipt_store_unavailable` when this life of the worker can serve no longer. */
   readonly failed: Promise<never>;
-  readonly #fail: (failure: LemonError) => void;
-  #store: OpenReceiptStore<ProcessState> | null = null;
-  #service: ProcessService | null = null;
-  #failure = new LemonError("receipt_store_unavailable");
-  #cancelRetry: CancelTimer = () => {};
-  #closed = false;
+  readonly #opening: StoreOpening<ProcessState, ProcessService>;
 
   constructor(options: OpeningOptions) {
-    this.#options = options;
-    const { promise, reject } = Promise.withResolvers<never>();
-    // Whoever waits for it hears of it; nobody has to.
-    promise.catch(() => {});
-    this.failed = promise;
-    this.#fail = reject;
+    this.#opening = new StoreOpening(options, UNWRITABLE);
+    this.failed = this.#opening.failed;
   }
 
   /** Resolves after the first attempt, whatever came of it. */
   async begin(): Promise<void> {
-    await this.#attempt(RETRY_MS.first);
+    await this.#opening.begin();
   }
 
   async run(request: unknown): Promise<ProcessReceipt> {
@@ -72,11 +55,11 @@ export class ProcessOpening implements Pick<ProcessService, "run" | "get" | "can
   }
 
   facts(): StoreFacts {
-    const store = this.#store;
+    const { store, failure } = this.#opening;
     if (store === null) {
       return {
         receipts: null,
-        receiptStore: this.#failure.code,
+        receiptStore: failure.code,
         storeId: null,
         storeSequence: null,
       };
@@ -92,12 +75,12 @@ export class ProcessOpening implements Pick<ProcessService, "run" | "get" | "can
   /** Takes no more runs; lets those under way finish until `hurry`, then cancels them. */
   /** Runs that a drain would wait for now. */
   get underWay(): number {
-    return this.#service?.underWay ?? 0;
+    return this.#opening.service?.underWay ?? 0;
   }
 
   async drain(hurry: AbortSignal): Promise<void> {
-    this.#cancelRetry();
-    const service = this.#service;
+    this.#opening.stopTrying();
+    const { service } = this.#opening;
     if (service === null) return;
     const now = (): Promise<void> => service.drain({ graceMs: 0 });
     if (hurry.aborted) return await now();
@@ -109,42 +92,12 @@ export class ProcessOpening implements Pick<ProcessService, "run" | "get" | "can
 
   /** Lets go of the store; the service's actors end with their supervisor. */
   async close(): Promise<void> {
-    this.#closed = true;
-    this.#cancelRetry();
-    await this.#store?.close();
+    await this.#opening.close();
   }
 
   #open(): ProcessService {
-    if (this.#service === null) throw this.#failure;
-    return this.#service;
+    const { service, failure } = this.#opening;
+    if (service === null) throw failure;
+    return service;
   }
-
-  async #attempt(nextMs: number): Promise<void> {
-    const { openStore, startService, clock, log } = this.#options;
-    try {
-      const store = await openStore();
-      if (this.#closed) return await store.close();
-      this.#store = store;
-      store.watch(() => {
-        if (store.condition === "failed") this.#fail(unwritable());
-      });
-      this.#service = await startService(store);
-    } catch (failure) {
-      if (!(failure instanceof LemonError)) throw failure;
-      this.#failure = failure;
-      const { code } = failure;
-      log.error({ code, reason: failure.details["reason"] }, "the receipt store can not be opened");
-      if (code === "receipt_store_damaged" || this.#closed) return;
-      this.#cancelRetry = clock.after(nextMs, () => {
-        void this.#attempt(Math.min(nextMs * 2, RETRY_MS.longest));
-      });
-    }
-  }
-}
-
-function unwritable(): LemonError {
-  return new LemonError("receipt_store_unavailable", {
-    message:
-      "The witness of the receipts can not be written any more, so this worker ended; look at the disk, and start it again",
-  });
 }

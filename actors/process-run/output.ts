@@ -3,6 +3,7 @@
  * for both together and without holes; and the news about the streams.
  */
 import type { Clock } from "../../host/clock.ts";
+import { OpenStreams } from "../../host/open-streams.ts";
 import type { OutputSink, OutputStream } from "../../host/spawner.ts";
 
 export class Output implements OutputSink {
@@ -10,27 +11,22 @@ export class Output implements OutputSink {
   readonly ended: Promise<void>;
   /** Resolves when something came that was not kept; nothing is kept after it. */
   readonly overflowed: Promise<void>;
-  readonly #clock: Clock;
+  readonly #streams: OpenStreams;
   readonly #kept: Record<OutputStream, Growing> = { stdout: new Growing(), stderr: new Growing() };
-  readonly #open = new Set<OutputStream>(["stdout", "stderr"]);
-  readonly #end = Promise.withResolvers<void>();
   readonly #overflow = Promise.withResolvers<void>();
   #leftBytes: number;
   #hasOverflowed = false;
-  /** Monotonic time of the last byte. */
-  #heardMs: number;
 
   constructor(maxBytes: number, clock: Clock) {
     this.#leftBytes = maxBytes;
-    this.#clock = clock;
-    this.#heardMs = clock.monotonicMs();
-    this.ended = this.#end.promise;
+    this.#streams = new OpenStreams(clock);
+    this.ended = this.#streams.ended;
     this.overflowed = this.#overflow.promise;
   }
 
   /** All that was written is kept, and nobody can write any more. */
   get complete(): boolean {
-    return this.#open.size === 0 && !this.#hasOverflowed;
+    return !this.#streams.any && !this.#hasOverflowed;
   }
 
   get hasOverflowed(): boolean {
@@ -38,7 +34,7 @@ export class Output implements OutputSink {
   }
 
   chunk(stream: OutputStream, bytes: Uint8Array): void {
-    this.#heardMs = this.#clock.monotonicMs();
+    this.#streams.heard();
     if (this.#hasOverflowed) return;
     const head = bytes.subarray(0, this.#leftBytes);
     this.#kept[stream].append(head);
@@ -49,8 +45,7 @@ export class Output implements OutputSink {
   }
 
   end(stream: OutputStream): void {
-    this.#open.delete(stream);
-    if (this.#open.size === 0) this.#end.resolve();
+    this.#streams.end(stream);
   }
 
   /** What was kept of a stream. */
@@ -60,22 +55,12 @@ export class Output implements OutputSink {
 
   /** Resolves when the streams have ended, or nothing came for `graceMs`. */
   async quiet(graceMs: number): Promise<void> {
-    let silentMs = 0;
-    while (this.#open.size > 0 && silentMs < graceMs) {
-      await this.endedWithin(graceMs - silentMs);
-      silentMs = this.#clock.monotonicMs() - this.#heardMs;
-    }
+    await this.#streams.quiet(graceMs);
   }
 
   /** Resolves when the streams have ended, after `withinMs` at the latest. */
   async endedWithin(withinMs: number): Promise<void> {
-    if (this.#open.size === 0) return;
-    let cancel = (): void => {};
-    const late = new Promise<void>((resolve) => {
-      cancel = this.#clock.after(withinMs, resolve);
-    });
-    await Promise.race([this.ended, late]);
-    cancel();
+    await this.#streams.endedWithin(withinMs);
   }
 }
 
