@@ -116,13 +116,15 @@ const as = (seed: string) =>
     reconnectJitter: 0,
   });
 
+/** Nothing is to be mistaken for a failure only because the machine is busy. */
+const PATIENCE = { putMs: 15_000, readMs: 15_000, returnMs: 15_000 };
 let nowMs = 0;
 const clock = { ...systemClock, nowMs: () => nowMs };
 
 async function open(): Promise<OpenVault> {
   const [connection, sys] = await Promise.all([as(storeSeed), as(sysSeed)]);
   countRequests(connection);
-  return openVault({ connection, sys, directory }, { clock });
+  return openVault({ connection, sys, directory }, { clock, store: { timeouts: PATIENCE } });
 }
 
 async function answer(vault: OpenVault, asked: VaultRequest): Promise<unknown> {
