@@ -14,7 +14,11 @@ const ERASE = new Set(["\u0008", "\u007f"]);
 type Keyboard = Readable & { setRawMode(isRaw: boolean): unknown };
 
 /** What was typed before the Enter key; null when it was given up (Ctrl-C, Ctrl-D on an empty line, a hang-up). */
-export function readHidden(input: Keyboard, signal: AbortSignal): Promise<string | null> {
+export function readHidden(
+  input: Keyboard,
+  ask: () => void,
+  signal: AbortSignal,
+): Promise<string | null> {
   const { promise, resolve } = Promise.withResolvers<string | null>();
   let line: string[] = [];
   const onData = (chunk: Buffer | string): void => {
@@ -33,6 +37,8 @@ export function readHidden(input: Keyboard, signal: AbortSignal): Promise<string
   input.once("end", onEnd).once("close", onEnd);
   signal.addEventListener("abort", onEnd, { once: true });
   if (signal.aborted) onEnd();
+  // Only now: what is typed at once is not shown either.
+  ask();
   return promise.finally(() => {
     if (!input.destroyed) input.setRawMode(false);
     input.pause();

@@ -32,8 +32,8 @@ export interface Terminal {
   write(text: string): void;
   /** The next line without its end; null when there is none to come. */
   readLine(signal: AbortSignal): Promise<string | null>;
-  /** As `readLine`, without showing what is typed; null also when the user gives up. */
-  readHidden(signal: AbortSignal): Promise<string | null>;
+  /** Asks, and reads a line that is not shown, from the question's first letter on; null also when the user gives up. */
+  readHidden(question: string, signal: AbortSignal): Promise<string | null>;
   close(): void;
 }
 
@@ -130,7 +130,7 @@ function terminalOn(input: ReadStream, output: WriteStream): Terminal {
       output.write(text);
     },
     readLine: (signal) => readLine(input, signal),
-    readHidden: (signal) => readHidden(input, signal),
+    readHidden: (question, signal) => readHidden(input, () => output.write(question), signal),
     close() {
       input.destroy();
       output.destroy();

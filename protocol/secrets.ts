@@ -3,14 +3,16 @@
  * encrypted secrets"). Inside the fleet a value and its name travel sealed (transport/keys/sealing.ts).
  */
 import { z } from "zod";
+import { LemonError } from "./errors.ts";
 import { classified } from "./params.ts";
 
 export const SECRET_BOUNDS = {
   nameBytes: 256,
   valueBytes: 1_048_576,
-  listedNames: 500,
+  /** Names in one answer. */
+  listed: 500,
   /** Proofs that a vault retains of one name, also after its deletion. */
-  receiptsPerName: 128,
+  receiptsOfName: 128,
 } as const;
 
 const utf8 = new TextEncoder();
@@ -18,9 +20,9 @@ const utf8 = new TextEncoder();
 /** Names of private proofs of invocations: a later build sets them, under checks of its own. */
 const RESERVED = "lemon_bot/invocations/";
 
-/** Of a name without spaces around it. */
-export function isReservedSecretName(name: string): boolean {
-  return name.startsWith(RESERVED);
+/** Of a name without spaces around it. Errors: `secret_name_reserved`. */
+export function refuseReservedName(name: string): void {
+  if (name.startsWith(RESERVED)) throw new LemonError("secret_name_reserved");
 }
 
 export const secretName = z
@@ -88,8 +90,8 @@ export const secretAnswers = {
         (operationId === undefined) === (currentBindingMatches === undefined),
     ),
   list: z.strictObject({
-    names: z.array(z.string()).max(SECRET_BOUNDS.listedNames),
-    limit: z.literal(SECRET_BOUNDS.listedNames),
+    names: z.array(z.string()).max(SECRET_BOUNDS.listed),
+    limit: z.literal(SECRET_BOUNDS.listed),
     truncated: z.boolean(),
   }),
   delete: z.strictObject({ name: z.string(), deleted: z.literal(true) }),

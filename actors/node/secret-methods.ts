@@ -18,7 +18,7 @@ import {
   nodeSecretsSet,
 } from "../../protocol/methods/secrets.ts";
 import {
-  isReservedSecretName,
+  refuseReservedName,
   SECRET_BOUNDS,
   secretAnswers,
   type secretRequests,
@@ -102,7 +102,7 @@ export function secretMethods({
   return {
     "node.secrets.set": async (params, caller) => {
       const { name, value, operationId } = params;
-      refuseReserved(name);
+      refuseReservedName(name);
       const record = directory.byId(params.nodeId);
       const { life } = record;
       // The actor of the node refuses for the same reason, and says it the same way.
@@ -123,12 +123,12 @@ export function secretMethods({
         deadlineMs: nodeSecretsList.deadlineMs(params),
         request: {} satisfies RequestTo<"list">,
         answer: secretAnswers.list,
-        answerBytes: ANSWER_BYTES + SECRET_BOUNDS.listedNames * NAME_BYTES,
+        answerBytes: ANSWER_BYTES + SECRET_BOUNDS.listed * NAME_BYTES,
       }),
 
     "node.secrets.delete": async (params, caller) => {
       const { name } = params;
-      refuseReserved(name);
+      refuseReservedName(name);
       return await ask(directory.byId(params.nodeId), caller, {
         spec: nodeSecretsDelete,
         deadlineMs: nodeSecretsDelete.deadlineMs(params),
@@ -159,10 +159,6 @@ export function secretMethods({
       return { nodeId: record.nodeId, ...answer };
     },
   };
-}
-
-function refuseReserved(name: string): void {
-  if (isReservedSecretName(name)) throw new LemonError("secret_name_reserved");
 }
 
 function sealed(recipient: string, about: object, value: string): Sealed {

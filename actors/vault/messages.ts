@@ -11,14 +11,11 @@
  * `durability_unproven`, and `secret_outcome_unknown`, which a `receipt` (a repeat for a `delete`) settles.
  */
 import type { Secret } from "../../protocol/secret.ts";
+import { SECRET_BOUNDS } from "../../protocol/secrets.ts";
 
-export const SECRET_BOUNDS = {
-  /** UTF-8, after trimming; at least 1, and no NUL. */
-  nameBytes: 256,
-  valueBytes: 1_048_576,
+export const VAULT_BOUNDS = {
+  ...SECRET_BOUNDS,
   providerBytes: 256,
-  listed: 500,
-  receiptsOfName: 128,
   /** Names that a vault remembers, those included that have receipts alone. */
   names: 10_000,
 } as const;

@@ -4,7 +4,7 @@
  */
 import { LemonError } from "../../protocol/errors.ts";
 import { Secret } from "../../protocol/secret.ts";
-import { isReservedSecretName } from "../../protocol/secrets.ts";
+import { refuseReservedName } from "../../protocol/secrets.ts";
 import type { MethodHandlers } from "../session/handler.ts";
 import { SET_BY_HAND, VAULT_DEADLINE, type Vault } from "./asking.ts";
 import type { SecretMetadata } from "./messages.ts";
@@ -46,7 +46,7 @@ export function secretsMethods(options: SecretsMethodsOptions): MethodHandlers<S
     },
 
     async "secrets.set"({ name, value: text, provider = SET_BY_HAND, expiresAt = null }) {
-      refuseReserved(name);
+      refuseReservedName(name);
       using value = Secret.ofText(text);
       const request = { name, value, operationId: null, provider, expiresAtMs: expiresAt };
       const set = await vault
@@ -60,7 +60,7 @@ export function secretsMethods(options: SecretsMethodsOptions): MethodHandlers<S
     },
 
     async "secrets.delete"({ name }) {
-      refuseReserved(name);
+      refuseReservedName(name);
       const { deleted, ...about } = await vault
         .ask("delete", { name }, VAULT_DEADLINE)
         .catch((error: unknown) => fail(error, "whether it is there with secrets.exists"));
@@ -78,10 +78,6 @@ export function secretsMethods(options: SecretsMethodsOptions): MethodHandlers<S
       return { name, exists, summary: { exists } };
     },
   };
-}
-
-function refuseReserved(name: string): void {
-  if (isReservedSecretName(name)) throw new LemonError("secret_name_reserved");
 }
 
 /** A vault in this process is silent when it crashed, or its store does not answer. */

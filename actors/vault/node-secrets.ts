@@ -11,7 +11,7 @@ import { LemonError } from "../../protocol/errors.ts";
 import { readRequest } from "../../protocol/params.ts";
 import { Secret } from "../../protocol/secret.ts";
 import {
-  isReservedSecretName,
+  refuseReservedName,
   SECRET_BOUNDS,
   sealedAbout,
   type secretAnswers,
@@ -47,7 +47,7 @@ export function nodeSecrets({ vault, open, rotate }: NodeSecretsOptions): NodeSe
       if (opened === null) throw new LemonError("node_superseded");
       using value = Secret.take(opened.value);
       const { name, operationId } = readRequest(sealedAbout, opened.about);
-      refuseReserved(name);
+      refuseReservedName(name);
       value.use((bytes) => {
         if (bytes.length > SECRET_BOUNDS.valueBytes) throw new LemonError("too_large");
       });
@@ -69,12 +69,12 @@ export function nodeSecrets({ vault, open, rotate }: NodeSecretsOptions): NodeSe
     async list(request) {
       readRequest(secretRequests.list, request);
       const { names, truncated } = await vault.ask("list", null, VAULT_DEADLINE);
-      return { names: [...names], limit: SECRET_BOUNDS.listedNames, truncated };
+      return { names: [...names], limit: SECRET_BOUNDS.listed, truncated };
     },
 
     async delete(request) {
       const { name } = readRequest(secretRequests.delete, request);
-      refuseReserved(name);
+      refuseReservedName(name);
       return await vault.ask("delete", { name }, VAULT_DEADLINE);
     },
 
@@ -91,8 +91,4 @@ export function nodeSecrets({ vault, open, rotate }: NodeSecretsOptions): NodeSe
       );
     },
   };
-}
-
-function refuseReserved(name: string): void {
-  if (isReservedSecretName(name)) throw new LemonError("secret_name_reserved");
 }

@@ -6,7 +6,7 @@
  * 2. Nothing of a name or a value stands in a refusal.
  */
 import { LemonError } from "../../protocol/errors.ts";
-import { SECRET_BOUNDS, type SetSecret, type VaultMessages } from "./messages.ts";
+import { type SetSecret, VAULT_BOUNDS, type VaultMessages } from "./messages.ts";
 
 const OPERATION_ID = /^[A-Za-z0-9_:-]{1,128}$/;
 
@@ -14,7 +14,7 @@ const OPERATION_ID = /^[A-Za-z0-9_:-]{1,128}$/;
 export function readName(given: string): string {
   const name = given.trim();
   const bytes = Buffer.byteLength(name);
-  if (bytes < 1 || bytes > SECRET_BOUNDS.nameBytes) refuse("must be 1 to 256 bytes of UTF-8");
+  if (bytes < 1 || bytes > VAULT_BOUNDS.nameBytes) refuse("must be 1 to 256 bytes of UTF-8");
   if (name.includes("\0") || !name.isWellFormed()) refuse("must be text without NUL");
   return name;
 }
@@ -32,13 +32,13 @@ export function readSet(request: Parameters<VaultMessages["set"]>[0], nowMs: num
   const name = readName(request.name);
   if (request.operationId !== null) readOperationId(request.operationId);
   const { provider, expiresAtMs, value } = request;
-  if (Buffer.byteLength(provider) > SECRET_BOUNDS.providerBytes) {
+  if (Buffer.byteLength(provider) > VAULT_BOUNDS.providerBytes) {
     refuse("must be at most 256 bytes of UTF-8", "provider");
   }
   if (expiresAtMs !== null && !(Number.isSafeInteger(expiresAtMs) && expiresAtMs > nowMs)) {
     refuse("must be a time in the future, in Unix milliseconds", "expiresAt");
   }
-  if (value.use(({ length }) => length) > SECRET_BOUNDS.valueBytes) {
+  if (value.use(({ length }) => length) > VAULT_BOUNDS.valueBytes) {
     throw new LemonError("too_large");
   }
   return { ...request, name };

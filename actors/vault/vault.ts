@@ -15,12 +15,12 @@ import type { Secret } from "../../protocol/secret.ts";
 import { fingerprintOf, type RandomBytes, sameFingerprint, seal, unseal } from "./crypto.ts";
 import { Keyring } from "./keyring.ts";
 import {
-  SECRET_BOUNDS,
   type SecretMetadata,
   type SecretNames,
   type SecretReceipt,
   type SecretSet,
   type SetSecret,
+  VAULT_BOUNDS,
   type VaultStatus,
 } from "./messages.ts";
 import { type SecretRecord, type StoredReceipt, type StoredSecret, sealedOf } from "./record.ts";
@@ -92,7 +92,7 @@ export class Vault {
 
   async list(): Promise<SecretNames> {
     const all = (await this.#standing()).map(({ name }) => name);
-    const { listed: limit } = SECRET_BOUNDS;
+    const { listed: limit } = VAULT_BOUNDS;
     return { names: all.slice(0, limit), limit, truncated: all.length > limit };
   }
 
@@ -219,7 +219,7 @@ export class Vault {
   }
 
   #refuseFull(before: SecretRecord | undefined, operationId: string | null): void {
-    const { receiptsOfName, names } = SECRET_BOUNDS;
+    const { receiptsOfName, names } = VAULT_BOUNDS;
     if (before === undefined && this.#shelf.names.size >= names) {
       throw new LemonError("secret_name_limit");
     }

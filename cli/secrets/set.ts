@@ -62,8 +62,7 @@ async function askedFor(shell: Shell): Promise<string> {
   if (terminal === null) throw new UsageError("There is no terminal to ask for the value on");
   const given = new AbortController();
   try {
-    terminal.write("Value (not shown): ");
-    const value = await terminal.readHidden(given.signal);
+    const value = await terminal.readHidden("Value (not shown): ", given.signal);
     terminal.write("\n");
     if (value === null || value === "") throw new UsageError("No value was given");
     return value;

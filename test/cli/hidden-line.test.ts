@@ -14,7 +14,7 @@ class Keyboard extends PassThrough {
 describe("a hidden line", () => {
   const typed = async (...keys: readonly (string | Uint8Array)[]): Promise<string | null> => {
     const keyboard = new Keyboard();
-    const line = readHidden(keyboard, new AbortController().signal);
+    const line = readHidden(keyboard, () => {}, new AbortController().signal);
     for (const key of keys) keyboard.write(key);
     const read = await line;
     expect(keyboard.modes).to.deep.equal([true, false]);
@@ -26,6 +26,16 @@ describe("a hidden line", () => {
     expect(await typed("secret\r")).to.equal("secret");
     expect(await typed("sec", "ret", "\n", "more\n")).to.equal("secret");
     expect(await typed("\r")).to.equal("");
+  });
+
+  it("is asked for when the terminal has stopped to show what is typed, and not before", async () => {
+    const keyboard = new Keyboard();
+    const asked: (readonly boolean[])[] = [];
+    const ask = (): void => void asked.push([...keyboard.modes]);
+    const line = readHidden(keyboard, ask, new AbortController().signal);
+    expect(asked).to.deep.equal([[true]]);
+    keyboard.write("secret\r");
+    expect(await line).to.equal("secret");
   });
 
   it("can be mended: a character, also a wide one, or all of it", async () => {
@@ -44,11 +54,11 @@ describe("a hidden line", () => {
     expect(await typed("\u0004")).to.equal(null);
     expect(await typed("ab\u0004c\r")).to.equal("ab\u0004c");
     const keyboard = new Keyboard();
-    const line = readHidden(keyboard, new AbortController().signal);
+    const line = readHidden(keyboard, () => {}, new AbortController().signal);
     keyboard.end("half");
     expect(await line).to.equal(null);
     const aborted = new Keyboard();
-    expect(await readHidden(aborted, AbortSignal.abort())).to.equal(null);
+    expect(await readHidden(aborted, () => {}, AbortSignal.abort())).to.equal(null);
     expect(aborted.modes).to.deep.equal([true, false]);
   });
 

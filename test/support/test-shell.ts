@@ -60,8 +60,9 @@ export class ScriptedTerminal implements Terminal {
   /** How many of its lines were read without being shown. */
   hidden = 0;
 
-  readHidden(signal: AbortSignal): Promise<string | null> {
+  readHidden(question: string, signal: AbortSignal): Promise<string | null> {
     this.hidden += 1;
+    this.write(question);
     return this.readLine(signal);
   }
 

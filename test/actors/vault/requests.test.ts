@@ -1,5 +1,5 @@
 import { assert } from "chai";
-import { SECRET_BOUNDS, type SetSecret } from "../../../actors/vault/messages.ts";
+import { type SetSecret, VAULT_BOUNDS } from "../../../actors/vault/messages.ts";
 import { readName, readOperationId, readSet } from "../../../actors/vault/requests.ts";
 import { Secret } from "../../../protocol/secret.ts";
 import { codeOfThrow } from "../../support/supervision.ts";
@@ -50,8 +50,8 @@ describe("what a vault accepts", () => {
   it("is a value of at most 1 MiB, also an empty one", () => {
     const sized = (bytes: number) => Secret.take(new Uint8Array(bytes));
     assert.equal(codeOfSet({ value: sized(0) }), "returned");
-    assert.equal(codeOfSet({ value: sized(SECRET_BOUNDS.valueBytes) }), "returned");
-    assert.equal(codeOfSet({ value: sized(SECRET_BOUNDS.valueBytes + 1) }), "too_large");
+    assert.equal(codeOfSet({ value: sized(VAULT_BOUNDS.valueBytes) }), "returned");
+    assert.equal(codeOfSet({ value: sized(VAULT_BOUNDS.valueBytes + 1) }), "too_large");
     const gone = sized(1);
     gone.destroy();
     assert.equal(codeOfSet({ value: gone }), "secret_destroyed");

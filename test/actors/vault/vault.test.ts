@@ -1,6 +1,6 @@
 import { jetstream, jetstreamManager } from "@nats-io/jetstream";
 import { assert } from "chai";
-import { SECRET_BOUNDS } from "../../../actors/vault/messages.ts";
+import { VAULT_BOUNDS } from "../../../actors/vault/messages.ts";
 import { secretKey } from "../../../actors/vault/names.ts";
 import { Secret } from "../../../protocol/secret.ts";
 import { FakeClock } from "../../support/fake-clock.ts";
@@ -174,7 +174,7 @@ describe("a vault", () => {
   });
 
   it("keeps 128 receipts of a name, also when it was deleted, and refuses the next before it touches the secret", async () => {
-    for (let number = 0; number < SECRET_BOUNDS.receiptsOfName; number += 1) {
+    for (let number = 0; number < VAULT_BOUNDS.receiptsOfName; number += 1) {
       await vault.set("a", `value ${number}`, { operationId: `op:${number}` });
     }
     const refused = async () =>

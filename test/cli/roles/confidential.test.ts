@@ -67,6 +67,14 @@ describe("a role that holds secrets", function () {
     expect(readdirSync(dumps)).to.deep.equal([]);
   });
 
+  it("has the key that it was started with all the same", async () => {
+    expect(await client.call("secrets.status", {})).to.include({ source: "env", healthy: true });
+    const set = { nodeId, name: "n", value: "v", operationId: "o:1" };
+    expect((await client.call("node.secrets.set", set)).status).to.equal("applied");
+    const rotated = await client.call("secrets.rotate", {}).catch((error: unknown) => error);
+    expect(Object(rotated).classification).to.equal("secret_key_external");
+  });
+
   it("gives no child a key or a token by its environment", async () => {
     const told = await run("environment", "env");
     const others = stage.living().filter(({ pid }) => pid !== up.role.child.pid);
