@@ -6,7 +6,7 @@ import { once } from "node:events";
 import { expect } from "chai";
 import { WebSocket } from "ws";
 import { RoleStage, type StartedController } from "../../support/role-stage.ts";
-import type { Frame } from "../../support/ws-client.ts";
+import { type Frame, RawClient, upgradeRequest } from "../../support/ws-client.ts";
 
 const WEB_ORIGIN = "http://localhost:4080";
 type Payload = ReturnType<typeof Object>;
@@ -167,6 +167,17 @@ describe("clients of old", () => {
       const active = async () => payloadOf(await tui.request("status", {})).connections.active;
       while ((await active()) > 1);
     });
+  });
+
+  it("that are none get a refusal in the envelope of the port, also at the nodes' path", async () => {
+    const raw = await RawClient.open(controller.port);
+    raw.socket.write(
+      upgradeRequest(controller.port, "/leafnode", { "Sec-WebSocket-Version": "8" }),
+    );
+    const [head = "", body = ""] = (await raw.all()).split("\r\n\r\n");
+    expect(head).to.match(/^HTTP\/1\.1 426 /);
+    expect(JSON.parse(body).error).to.have.all.keys("code", "message");
+    raw.socket.destroy();
   });
 
   describe("the web client", () => {

@@ -137,6 +137,9 @@ describe("a controller with TLS of its own", () => {
     // It asks both by HTTP and by /ws.
     expect(doctor.stdout.toString()).to.include("agrees with the controller's");
     expect(doctor.stdout.toString()).to.include(`${up.url}, `);
+    const { checks } = JSON.parse(doctor.stdout.toString());
+    const certificate = checks.find(({ name }: { name: string }) => name === "certificate");
+    expect(certificate).to.include({ level: "ok", finding: "valid until 2120-01-01" });
     const token = managedToken(up);
     const stranger = await connectionBy({});
     expect(stranger).to.include("UNABLE_TO_VERIFY_LEAF_SIGNATURE");
