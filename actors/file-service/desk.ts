@@ -10,7 +10,7 @@ import { FILE_BOUNDS, fileAnswers, type fileRequests } from "../../protocol/file
 import type { ActorContext, ActorRef, SupervisorRef } from "../../supervision/actor.ts";
 import type { IsolatedProtocol } from "../../supervision/isolated-process.ts";
 import { Previews } from "../delete-preview/previews.ts";
-import { type Asked, isMutation, type Operation } from "./operation.ts";
+import { type Asked, isLong, isMutation, type Operation } from "./operation.ts";
 import { FairQueue, type Waiting } from "./queue.ts";
 
 export type PreviewRequest = z.infer<typeof fileRequests.preview>;
@@ -63,11 +63,12 @@ export class Desk {
 
   operate({ caller, operation }: Asked): Promise<unknown> {
     const bytes = operation.method === "write" ? operation.request.bytes.length : 0;
-    return this.#inTurn(caller, bytes, () => this.#perform(operation));
+    const long = isLong(operation);
+    return this.#inTurn({ caller, bytes, long }, () => this.#perform(operation));
   }
 
   preview({ caller, path, recursive }: PreviewRequest): Promise<Preview> {
-    return this.#inTurn(caller, 0, async () => {
+    return this.#inTurn({ caller, bytes: 0, long: true }, async () => {
       this.#tokens.refuseWhenFull();
       const answer = await this.#perform({ method: "preview", request: { path, recursive } });
       const read = previewed.safeParse(answer);
@@ -81,7 +82,7 @@ export class Desk {
   }
 
   delete({ caller, path, confirm, confirmationToken }: Deletion): Promise<unknown> {
-    return this.#inTurn(caller, 0, async () => {
+    return this.#inTurn({ caller, bytes: 0, long: true }, async () => {
       const candidates = await this.#tokens.take(confirmationToken, path, confirm);
       return await this.#perform({ method: "delete", request: { path, candidates } });
     });
@@ -103,11 +104,12 @@ export class Desk {
     }
   }
 
-  #inTurn<T>(caller: string, bytes: number, run: () => Promise<T>): Promise<T> {
+  #inTurn<T>({ caller, bytes, long }: Waiting, run: () => Promise<T>): Promise<T> {
     const { promise, resolve, reject } = Promise.withResolvers<T>();
     this.#queue.enter({
       caller,
       bytes: bytes + OVERHEAD_BYTES,
+      long,
       dueMs: this.#options.clock.monotonicMs() + WAIT_MS,
       run: () => run().then(resolve, reject),
       refuse: reject,

@@ -2,6 +2,7 @@
 import type { FileOperations } from "../../host/files/operations.ts";
 import { fileRequests } from "../../protocol/files.ts";
 import { readRequest } from "../../protocol/params.ts";
+import { SHORT_BYTES } from "./queue.ts";
 
 type OperationName = Exclude<keyof FileOperations, "close">;
 
@@ -48,6 +49,24 @@ export function readOperation(method: PlainOperationName, raw: unknown): Asked {
       const { caller, ...request } = readRequest(fileRequests.move, raw);
       return { caller, operation: { method, request } };
     }
+  }
+}
+
+/** Whether it may well take longer than a look at one file. */
+export function isLong({ method, request }: Operation): boolean {
+  switch (method) {
+    case "read":
+      return request.length > SHORT_BYTES;
+    case "write":
+      return request.bytes.length > SHORT_BYTES;
+    case "list":
+    case "preview":
+    case "delete":
+      return true;
+    case "stat":
+    case "mkdir":
+    case "move":
+      return false;
   }
 }
 

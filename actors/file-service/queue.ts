@@ -3,7 +3,9 @@
  *
  * 1. Callers take turns, whatever each of them has waiting; the requests of one caller start in the order
  *    they came.
- * 2. What waits is bounded, in requests and in bytes, for one caller and for all.
+ * 2. A short request goes before the long ones of other callers: somebody looks at a file while others copy.
+ *    So many in a row, and the long one whose turn it is goes: nobody starves.
+ * 3. What waits is bounded, in requests and in bytes, for one caller and for all.
  */
 import { LemonError } from "../../protocol/errors.ts";
 
@@ -11,6 +13,8 @@ export interface Waiting {
   readonly caller: string;
   /** What of it is in memory while it waits. */
   readonly bytes: number;
+  /** Whether it may well take longer than others. */
+  readonly long: boolean;
 }
 
 export interface QueueLimits {
@@ -28,6 +32,11 @@ const QUEUE_LIMITS: QueueLimits = {
   callerBytes: 32 * 1024 * 1024,
 };
 
+/** What moves more bytes than this is long. */
+export const SHORT_BYTES = 65_536;
+/** How many short requests go before a long one whose turn it is. */
+const OVERTAKING = 8;
+
 interface Lane<W> {
   readonly requests: W[];
   bytes: number;
@@ -40,6 +49,8 @@ export class FairQueue<W extends Waiting> {
   /** In the order they came. */
   readonly #arrived = new Set<W>();
   #bytes = 0;
+  /** How many went before the long one whose turn it is. */
+  #overtaken = 0;
 
   constructor(limits: QueueLimits = QUEUE_LIMITS) {
     this.#limits = limits;
@@ -69,14 +80,21 @@ export class FairQueue<W extends Waiting> {
 
   /** Takes out the one whose turn it is. */
   next(): W | null {
-    for (const [caller, lane] of this.#round) {
-      const request = lane.requests[0];
-      if (request === undefined) continue;
-      this.leave(request);
-      if (this.#round.delete(caller) && lane.requests.length > 0) this.#round.set(caller, lane);
-      return request;
+    const heads = [...this.#round.values()].flatMap(({ requests }) => requests.slice(0, 1));
+    const [first] = heads;
+    if (first === undefined) return null;
+    const mayOvertake = first.long && this.#overtaken < OVERTAKING;
+    const sooner = mayOvertake ? heads.find(({ long }) => !long) : undefined;
+    if (sooner !== undefined) this.#overtaken += 1;
+    else if (first.long) this.#overtaken = 0;
+    const request = sooner ?? first;
+    this.leave(request);
+    const lane = this.#round.get(request.caller);
+    if (lane !== undefined) {
+      this.#round.delete(request.caller);
+      this.#round.set(request.caller, lane);
     }
-    return null;
+    return request;
   }
 
   /** Takes this one out. */

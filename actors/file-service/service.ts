@@ -8,7 +8,7 @@
  *     previews        one_for_one: an actor for each token
  *
  * 1. Every request is validated here again, whoever validated it before.
- * 2. The helper does one thing at a time; callers take turns (`queue.ts`).
+ * 2. The helper does one thing at a time; callers take turns, short requests before long ones (`queue.ts`).
  * 3. What the helper was at when it hung or ended is told as `filesystem_outcome_unknown`, all tokens are
  *    void, and what waits goes on with the next helper. Nothing is ever done twice.
  * 4. What waits longer than leaves the helper its whole deadline before the broker's is refused as not

@@ -9,7 +9,7 @@
 import type { Clock } from "../../host/clock.ts";
 import { LemonError } from "../../protocol/errors.ts";
 import type { NodeId } from "../../protocol/ids.ts";
-import { FairQueue, type Waiting } from "../file-service/queue.ts";
+import { FairQueue, SHORT_BYTES, type Waiting } from "../file-service/queue.ts";
 
 /** One is read while another travels. Twice as much was no faster here, and doubled what a `stat` waits. */
 const UNDER_WAY_BYTES = 2 * 1024 * 1024;
@@ -62,7 +62,7 @@ export class ReadLanes {
 
   #turn(lane: Lane, caller: string, bytes: number): Promise<void> {
     const { promise, resolve, reject } = Promise.withResolvers<void>();
-    const turn = { caller, bytes, start: resolve };
+    const turn = { caller, bytes, long: bytes > SHORT_BYTES, start: resolve };
     lane.queue.enter(turn);
     this.#next(lane);
     const cancel = this.#clock.after(WAIT_MS, () => {

@@ -8,10 +8,17 @@ const LIMITS = { requests: 6, bytes: 100, callerRequests: 4, callerBytes: 60 };
 interface Request {
   readonly caller: string;
   readonly bytes: number;
+  readonly long: boolean;
   readonly name: string;
 }
 
-const request = (name: string, bytes = 1): Request => ({ caller: name.slice(0, 1), bytes, name });
+/** Its caller is its first letter; one in capitals is long. */
+const request = (name: string, bytes = 1): Request => ({
+  caller: name.slice(0, 1).toLowerCase(),
+  bytes,
+  long: name.slice(0, 1) !== name.slice(0, 1).toLowerCase(),
+  name,
+});
 
 function order(queue: FairQueue<Request>): string[] {
   const names: string[] = [];
@@ -34,6 +41,28 @@ describe("the queue in front of the file helper", () => {
     queue.next();
     queue.enter(request("z"));
     expect(order(queue).indexOf("z")).to.be.at.most(8);
+  });
+
+  it("lets a short request go before the long ones of others, not before those of its own caller", () => {
+    const queue = new FairQueue<Request>();
+    for (const name of ["A1", "A2", "B1", "Z1", "z2", "c1"]) queue.enter(request(name));
+    expect(order(queue)).to.deep.equal(["c1", "A1", "B1", "Z1", "z2", "A2"]);
+    for (const caller of "ABCDEFGH") queue.enter(request(`${caller}1`));
+    queue.next();
+    queue.enter(request("z1"));
+    expect(order(queue)[0]).to.equal("z1");
+  });
+
+  it("lets eight short requests in a row go before a long one, and no more, whoever asks", () => {
+    const queue = new FairQueue<Request>();
+    queue.enter(request("L1"));
+    queue.enter(request("M1"));
+    for (let index = 0; index < 10; index += 1) {
+      for (const caller of "abc") queue.enter(request(`${caller}${index}`));
+    }
+    const names = order(queue);
+    expect([names.indexOf("L1"), names.indexOf("M1")]).to.deep.equal([8, 17]);
+    expect(names.slice(0, 4)).to.deep.equal(["a0", "b0", "c0", "a1"]);
   });
 
   it("takes as many requests as its bounds say and refuses one more", () => {
@@ -59,7 +88,9 @@ describe("the queue in front of the file helper", () => {
   it("gives everything out once, whatever comes and leaves", () => {
     fc.assert(
       fc.property(
-        fc.array(fc.tuple(fc.constantFrom("a", "b", "c"), fc.constantFrom("in", "out", "leave"))),
+        fc.array(
+          fc.tuple(fc.constantFrom("a", "b", "c", "A", "B"), fc.constantFrom("in", "out", "leave")),
+        ),
         (steps) => {
           const queue = new FairQueue<Request>();
           const inside = new Set<Request>();

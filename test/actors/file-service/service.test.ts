@@ -8,9 +8,9 @@ import { codeOfRejection } from "../../support/supervision.ts";
 const stat = (room: FileRoom, path: string, caller = "a"): Promise<unknown> =>
   room.files.call("stat", { caller, path });
 
-const write = (room: FileRoom, path: string, bytes: Uint8Array = Buffer.from("x")) =>
+const write = (room: FileRoom, path: string, bytes: Uint8Array = Buffer.from("x"), caller = "a") =>
   room.files.call("write", {
-    caller: "a",
+    caller,
     path,
     bytes,
     offset: 0,
@@ -127,6 +127,23 @@ describe("the file service", () => {
     await Promise.all(all);
     expect(finished).to.have.length(801);
     expect(finished.indexOf("z")).to.be.at.most(10);
+  });
+
+  it("serves the stat of a ninth before the chunks that eight callers have waiting", async () => {
+    await using room = await fileRoom();
+    await stat(room, "ready");
+    const finished: string[] = [];
+    const chunk = Buffer.alloc(1_048_576);
+    const all = [..."abcdefgh"].flatMap((caller) =>
+      Array.from({ length: 3 }, async () => {
+        await write(room, `copy-${caller}`, chunk, caller);
+        finished.push(caller);
+      }),
+    );
+    all.push(stat(room, "a", "z").then(() => void finished.push("z")));
+    await Promise.all(all);
+    // The one that had begun when it was asked comes first.
+    expect(finished.indexOf("z")).to.equal(1);
   });
 
   it("writes no path, name or byte into the log, whatever goes wrong", async () => {
