@@ -12,7 +12,10 @@ export const RESOURCE_CLASSES = ["apt", "disk", "systemd", "network", "none"] as
 /** Two jobs of one class never run at the same time; those of class `none` do not wait for each other. */
 export type ResourceClass = (typeof RESOURCE_CLASSES)[number];
 
-/** How long a running job may show no progress; progress is a call of `progress` or `log`, or output. */
+/**
+ * How long a running job may show no progress: a higher fraction, a line of its log, or output of a program. One
+ * that shows none for longer is `stalled`, and is stopped.
+ */
 export type StallPolicy = { readonly noProgressMs: number } | "none";
 
 /** What a start meets while a job of the same kind has not ended: it waits, or is refused (`job-running`). */
@@ -61,8 +64,8 @@ export interface JobTools {
   /**
    * Runs a program to its end, all that it started included; its output goes into the log, line by line.
    * When the job is to stop the whole group has SIGTERM, and 10 s later SIGKILL. Errors:
-   * `executable_not_found`, `permission_denied`, `argument_list_too_long`, `spawn_failed`,
-   * `process_stop_failed` (`LemonError`).
+   * `executable_not_found`, `permission_denied`, `argument_list_too_long`, `spawn_failed` (`LemonError`), and
+   * the signal's reason once the job is to stop.
    */
   readonly spawn: (command: JobCommand) => Promise<JobExit>;
 }
