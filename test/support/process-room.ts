@@ -1,5 +1,5 @@
 /** Owns a process service for tests: a real actor system, real processes, receipts in memory. */
-import { mkdirSync } from "node:fs";
+import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import {
   type ProcessService,
@@ -10,12 +10,12 @@ import { type ProcessState, processRuns } from "../../actors/process-run/state.t
 import { pinRoots } from "../../host/allowed-roots.ts";
 import { systemClock } from "../../host/clock.ts";
 import type { NativeProcess, OutputSink, Spawner, SpawnSpec } from "../../host/spawner.ts";
-import type { ProcessRunRequest } from "../../protocol/process.ts";
+import type { ProcessReceipt, ProcessRunRequest } from "../../protocol/process.ts";
 import type { ActorSystem } from "../../supervision/actor.ts";
 import { createActorSystem } from "../../supervision/system.ts";
 import { type LogLines, logLines } from "./log-lines.ts";
 import { type Disk, MemoryReceipts } from "./memory-receipts.ts";
-import { PATH } from "./native-run.ts";
+import { PATH, shell } from "./native-run.ts";
 import { type TempFolder, tempFolder } from "./temp-folder.ts";
 
 export const NODE_ID = "11111111-2222-4333-8444-555555555555";
@@ -114,6 +114,46 @@ class CountingSpawner implements Spawner {
   close(): Promise<void> {
     return this.#spawner.close();
   }
+}
+
+export const nextTurn = () => new Promise((resolve) => setImmediate(resolve));
+
+export const gateOf = ({ folder }: ProcessRoom): string => join(folder, "gate");
+
+/** Says `up`, runs until the gate is opened, then exits with 5. */
+export function gated(room: ProcessRoom): readonly string[] {
+  return shell('echo up; while [ ! -e "$1" ]; do sleep 0.005; done; exit 5', gateOf(room));
+}
+
+export function openGate(room: ProcessRoom): void {
+  writeFileSync(gateOf(room), "");
+}
+
+export async function untilState(
+  { service }: ProcessRoom,
+  state: ProcessReceipt["state"],
+  processId: string,
+): Promise<void> {
+  while ((await service.get({ processId })).state !== state) await nextTurn();
+}
+
+/** What is told of an id that was never used. */
+export const absent = (processId: string) => ({
+  processId,
+  nodeId: NODE_ID,
+  state: "not_found",
+  exitCode: null,
+  stdout: null,
+  stderr: null,
+  outputTruncated: true,
+});
+
+export const textOf = (bytes: Uint8Array | null) =>
+  bytes === null ? null : String(Buffer.from(bytes));
+
+/** A receipt with its bytes as text. */
+export function legible(receipt: ProcessReceipt) {
+  return { ...receipt, stdout: textOf(receipt.stdout), stderr: textOf(receipt.stderr) };
 }
 
 let serial = 0;
