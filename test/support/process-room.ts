@@ -118,7 +118,7 @@ class CountingSpawner implements Spawner {
 
 export const nextTurn = () => new Promise((resolve) => setImmediate(resolve));
 
-export const gateOf = ({ folder }: ProcessRoom): string => join(folder, "gate");
+const gateOf = ({ folder }: ProcessRoom): string => join(folder, "gate");
 
 /** Says `up`, runs until the gate is opened, then exits with 5. */
 export function gated(room: ProcessRoom): readonly string[] {
