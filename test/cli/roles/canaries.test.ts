@@ -24,6 +24,7 @@ const CANARIES = {
   stderr: "canary-stderr-41fa3bd86c",
   cwd: "canary-cwd-b86e51f27d",
   executable: "canary-executable-07d9c4e3f2",
+  secret: "canary-secret-3a8f60d1c7",
 } as const;
 const TRACE = { LEMON_LOG_LEVEL: "trace" };
 
@@ -144,7 +145,20 @@ describe("a day of a controller and a joined worker at their most talkative", fu
     expect(shown.stdout.toString()).to.equal(`${CANARIES.stdout}\n`);
   });
 
-  it("and in every way there should not be", async () => {
+  it("secrets go into the vaults of a controller, its own node and a joined one", async () => {
+    for (const home of [up.home, node.home]) {
+      const made = await stage.lemon(["secrets", "init"], { LEMON_HOME: home });
+      expect(made.exitCode).to.equal(0);
+    }
+    const secret = { name: "token", value: CANARIES.secret };
+    expect((await client.call("secrets.set", secret)).ok).to.equal(true);
+    for (const nodeId of [node.nodeId, String(up.ready["nodeId"])]) {
+      const set = { nodeId, ...secret, operationId: "install:token-1" };
+      expect((await client.call("node.secrets.set", set)).currentBindingMatches).to.equal(true);
+    }
+  });
+
+  it("runs end in every way there should not be", async () => {
     const own = recordedServer(join(node.home, "nodes", "worker", "server", node.nodeId));
     const hub = recordedServer(join(up.home, "controller", "hub"));
     for (const [id, { pid }] of [
