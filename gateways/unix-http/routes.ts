@@ -50,12 +50,31 @@ export function serveRoute(route: RouteSpec, serving: RouteServing): Serve {
   };
 }
 
-export function sendRefusal(reply: FastifyReply, error: HostAgentError): FastifyReply {
-  return sendJson(reply, error.status, error.refusal);
+/** `headers` stand beside those of every answer. */
+export function sendRefusal(
+  reply: FastifyReply,
+  error: HostAgentError,
+  headers: Readonly<Record<string, string>> = {},
+): FastifyReply {
+  return sendJson(reply, error.status, error.refusal, headers);
 }
 
-function sendJson(reply: FastifyReply, status: number, value: unknown): FastifyReply {
-  return reply.code(status).header("Content-Type", JSON_TYPE).send(encodeJson(value));
+/** Past fastify, which would add a charset; as one string, which Node sends in one piece with the head. */
+function sendJson(
+  reply: FastifyReply,
+  status: number,
+  value: unknown,
+  headers: Readonly<Record<string, string>> = {},
+): FastifyReply {
+  const text = encodeJson(value);
+  reply.hijack();
+  reply.raw.writeHead(status, {
+    "Content-Type": JSON_TYPE,
+    "Content-Length": Buffer.byteLength(text),
+    ...headers,
+  });
+  reply.raw.end(text);
+  return reply;
 }
 
 function answerOf(route: RouteSpec, serving: RouteServing): Serve {
@@ -70,8 +89,10 @@ function answerOf(route: RouteSpec, serving: RouteServing): Serve {
       return sendJson(reply, route.status, await handler(call, bytes));
     };
   }
+  // Status is asked all the time, with nothing in the request.
+  const call = asksNothing(route) ? ASKS_NOTHING : null;
   return async (request, reply) =>
-    sendJson(reply, route.status, await handler(await callOf(request)));
+    sendJson(reply, route.status, await handler(call ?? (await callOf(request))));
 }
 
 /** What the table of handlers says of each, without the route's own types: the declaration has checked them. */
@@ -80,6 +101,18 @@ type AnyCall = { readonly [K in keyof Call<RouteName>]: unknown } & {
   readonly lastEventId: number | null;
 };
 type CallReader = (request: FastifyRequest) => Promise<AnyCall>;
+
+const ASKS_NOTHING: AnyCall = Object.freeze({
+  params: {},
+  query: {},
+  body: null,
+  idempotencyKey: null,
+  lastEventId: null,
+});
+
+function asksNothing({ params, query, body }: RouteSpec): boolean {
+  return body === null && [params, query].every(({ shape }) => Object.keys(shape).length === 0);
+}
 
 function callReader(route: RouteSpec, { clock, limits }: RouteServing): CallReader {
   const hasParams = Object.keys(route.params.shape).length > 0;

@@ -11,7 +11,7 @@
  * Source: host-agent contract ("Wire format", "Failure semantics"), wire reference 1.2 and 16.
  */
 import { once } from "node:events";
-import type { IncomingMessage } from "node:http";
+import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import { type FastifyInstance, type FastifyReply, type FastifyRequest, fastify } from "fastify";
 import type { Logger } from "pino";
@@ -88,6 +88,8 @@ class Gateway implements UnixHttp {
   readonly #clock: Clock;
   readonly #limits: UnixHttpLimits;
   readonly #sockets = new Set<Socket>();
+  /** The latest on each connection that had one. */
+  readonly #answers = new Map<Socket, ServerResponse>();
   readonly #allowed = new AllowedMethods(ALL_ROUTES);
   #closed: Promise<void> | null = null;
 
@@ -111,7 +113,7 @@ class Gateway implements UnixHttp {
       requestTimeout: 0,
       keepAliveTimeout: limits.keepAliveMs,
       frameworkErrors: (_error, request, reply) => {
-        this.#admit(request, reply);
+        if (!this.#admit(request, reply)) return;
         void sendRefusal(reply as FastifyReply, new HostAgentError("bad-request"));
       },
       clientErrorHandler: (error, socket) => refuseBytes(error, socket),
@@ -140,7 +142,10 @@ class Gateway implements UnixHttp {
     server.maxHeadersCount = 0;
     server.on("connection", (socket) => {
       this.#sockets.add(socket);
-      socket.once("close", () => this.#sockets.delete(socket));
+      socket.once("close", () => {
+        this.#sockets.delete(socket);
+        this.#answers.delete(socket);
+      });
       options.onConnection?.(socket);
     });
     server.on(
@@ -185,6 +190,10 @@ class Gateway implements UnixHttp {
       const closed = once(server, "close");
       // Closes idle connections, too.
       server.close();
+      // One that is busy would be kept for another request.
+      for (const [socket, answer] of this.#answers) {
+        answer.once("finish", () => socket.destroySoon());
+      }
       await closed;
     }
     await this.#app.close();
@@ -195,29 +204,25 @@ class Gateway implements UnixHttp {
   }
 
   /** False: it has been refused. */
-  #admit(
-    request: Pick<FastifyRequest, "raw">,
-    reply: Pick<FastifyReply, "raw" | "header">,
-  ): boolean {
+  #admit(request: Pick<FastifyRequest, "raw">, reply: Pick<FastifyReply, "raw">): boolean {
     const { raw } = request;
     // What it says it is counts for nothing, and what is no media type would be refused for it.
-    delete raw.headers["content-type"];
-    this.#discardRest(raw, reply.raw);
+    if (raw.headers["content-type"] !== undefined) delete raw.headers["content-type"];
+    this.#answers.set(raw.socket, reply.raw);
+    if (hasBody(raw)) this.#discardRest(raw, reply.raw);
     if (!this.#closing) {
       if (raw.headers.host !== undefined || raw.httpVersion === "1.0") return true;
       const message = "a request of HTTP/1.1 needs a Host header";
       void sendRefusal(reply as FastifyReply, new HostAgentError("bad-request", { message }));
       return false;
     }
-    reply.header("Connection", "close");
-    void sendRefusal(reply as FastifyReply, new HostAgentError("shutting-down"));
+    const refusal = new HostAgentError("shutting-down");
+    void sendRefusal(reply as FastifyReply, refusal, { Connection: "close" });
     return false;
   }
 
-  #discardRest(request: IncomingMessage, response: FastifyReply["raw"]): void {
+  #discardRest(request: IncomingMessage, response: ServerResponse): void {
     response.once("finish", () => {
-      // Its peer would keep it for another request.
-      if (this.#closing) request.socket.destroySoon();
       if (request.complete) return;
       const cancelCut = this.#clock.after(this.#limits.lingerMs, () => request.socket.destroy());
       request.once("close", cancelCut);
@@ -228,9 +233,12 @@ class Gateway implements UnixHttp {
   #notServed(request: FastifyRequest, reply: FastifyReply): FastifyReply {
     const allow = this.#allowed.at(request.raw.url ?? "");
     if (allow === null) return sendRefusal(reply, new HostAgentError("not-found"));
-    reply.header("Allow", allow);
-    return sendRefusal(reply, new HostAgentError("method-not-allowed"));
+    return sendRefusal(reply, new HostAgentError("method-not-allowed"), { Allow: allow });
   }
+}
+
+function hasBody({ headers }: IncomingMessage): boolean {
+  return headers["content-length"] !== undefined || headers["transfer-encoding"] !== undefined;
 }
 
 /** The answer to bytes that were no request, or not soon enough. */
@@ -250,7 +258,7 @@ function refuseBytes(error: Error & { readonly code?: string }, socket: Socket):
   const body = encodeJson(refusal.refusal);
   socket.end(
     `HTTP/1.1 ${refusal.status} ${STATUS_TEXT.get(refusal.status) ?? ""}\r\nConnection: close\r\n` +
-      `Content-Type: ${JSON_TYPE}\r\nContent-Length: ${body.byteLength}\r\n\r\n${body.toString("utf8")}`,
+      `Content-Type: ${JSON_TYPE}\r\nContent-Length: ${Buffer.byteLength(body)}\r\n\r\n${body}`,
   );
 }
 

@@ -80,6 +80,10 @@ describe("bytes on the host-agent's socket", () => {
     const peer = gateway.raw();
     peer.send("GET /v1/system/gpu HTTP/1.1\r\n\r\n");
     expect(await peer.until("Host header")).to.match(/^HTTP\/1\.1 400 /);
+    peer.send("GET /v1/users/%zz/home HTTP/1.1\r\n\r\n");
+    await peer.until("Host header", 2);
+    peer.send(`${STATUS}\r\n`);
+    await peer.until('"present":true');
     expect(await talk("GET /v1/system/gpu HTTP/1.0\r\n\r\n")).to.include('"present":true');
   });
 
