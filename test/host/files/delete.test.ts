@@ -1,9 +1,9 @@
+/** Proves what a delete removes of what was previewed, and what it leaves. */
 import { execFileSync } from "node:child_process";
 import {
   appendFileSync,
   chmodSync,
   chownSync,
-  closeSync,
   existsSync,
   linkSync,
   lstatSync,
@@ -21,67 +21,28 @@ import { createServer } from "node:net";
 import { join } from "node:path";
 import { expect } from "chai";
 import fc from "fast-check";
-import { Anchors } from "../../../host/files/anchors.ts";
 import { deletePreviewed, type RemovalCalls } from "../../../host/files/delete.ts";
-import { type DeletePreview, PREVIEW_LIMITS, previewDelete } from "../../../host/files/preview.ts";
-import { openDirectory } from "../../../host/native/directory.ts";
 import { removeFolderAt, unlinkAt } from "../../../host/native/entry.ts";
 import { SystemError } from "../../../host/system-error.ts";
 import type { LemonError } from "../../../protocol/errors.ts";
+import { DeletePlaces } from "../../support/delete-places.ts";
 import { asOrdinaryUser, atPlace, ordinaryUser, treeOf } from "../../support/file-places.ts";
 import { refusalOf } from "../../support/refusal.ts";
-import { type TempFolder, tempFolder } from "../../support/temp-folder.ts";
-
-const openDescriptors = () => readdirSync("/proc/self/fd").length;
 
 describe("a delete", () => {
-  let folder: TempFolder;
+  let places: DeletePlaces;
   let top: string;
   let target: string;
-  let anchorFds: number[];
-  let anchors: Anchors;
-  let descriptors: number;
 
   beforeEach(() => {
-    folder = tempFolder();
-    top = folder.path;
-    target = join(top, "target");
-    mkdirSync(join(top, "outside/kept"), { recursive: true });
-    writeFileSync(join(top, "outside/kept/file"), "kept");
-    descriptors = openDescriptors();
-    anchorFds = [openDirectory(top)];
-    anchors = new Anchors(anchorFds);
+    places = new DeletePlaces();
+    ({ top, target } = places);
   });
-  afterEach(() => {
-    for (const fd of anchorFds) closeSync(fd);
-    expect(openDescriptors()).to.equal(descriptors);
-    folder[Symbol.dispose]();
-  });
+  afterEach(() => places[Symbol.dispose]());
 
-  function preview(path = target, recursive = true, limits = PREVIEW_LIMITS): DeletePreview {
-    return atPlace(path, (place) => previewDelete(place, recursive, anchors, limits));
-  }
-
-  function remove({ candidates }: Pick<DeletePreview, "candidates">, path = target): void {
-    atPlace(path, (place) => deletePreviewed(place, candidates));
-  }
-
-  const anyTree = () => {
-    mkdirSync(join(target, "sub/deep"), { recursive: true });
-    mkdirSync(join(target, "empty"));
-    writeFileSync(join(target, ".hidden"), "hidden");
-    writeFileSync(join(target, "file"), "file");
-    writeFileSync(join(target, "sub/deep/leaf"), "leaf");
-    linkSync(join(target, "file"), join(target, "sub/second-name"));
-    symlinkSync("../outside/kept", join(target, "to-folder"));
-    symlinkSync(join(top, "outside/kept/file"), join(target, "sub/to-file"));
-    symlinkSync("nowhere", join(target, "dangling"));
-    execFileSync("mkfifo", [join(target, "fifo")]);
-    writeFileSync(
-      Buffer.concat([Buffer.from(`${target}/`), Buffer.of(0xff, 0x0a, 0x1b)]),
-      "no UTF-8",
-    );
-  };
+  const preview: DeletePlaces["preview"] = (...how) => places.preview(...how);
+  const remove: DeletePlaces["remove"] = (...what) => places.remove(...what);
+  const anyTree = () => places.anyTree();
 
   describe("of what was previewed", () => {
     it("removes a file, and nothing beside it", () => {
@@ -123,71 +84,6 @@ describe("a delete", () => {
       expect(preview().childrenDigest).to.equal(childrenDigest);
       chmodSync(join(target, "sub/deep/leaf"), 0o600);
       expect(preview().childrenDigest).not.to.equal(childrenDigest);
-    });
-  });
-
-  describe("preview", () => {
-    it("takes no full directory unless asked to go below, though all in it be hidden", async () => {
-      mkdirSync(target);
-      writeFileSync(join(target, ".hidden"), "");
-      expect((await refusalOf(() => preview(target, false))).code).to.equal("directory_not_empty");
-    });
-
-    it("takes no root, no state folder, and nothing that holds one", async () => {
-      mkdirSync(join(target, "a/root"), { recursive: true });
-      const root = openDirectory(join(target, "a/root"));
-      anchorFds.push(root);
-      anchors = new Anchors(anchorFds);
-      for (const path of ["target/a/root", "target/a", "target"])
-        expect((await refusalOf(() => preview(join(top, path)))).code).to.equal("path_not_allowed");
-    });
-
-    it("finds nothing where nothing is, nor a link that came meanwhile", async () => {
-      expect((await refusalOf(() => preview())).code).to.equal("not_found");
-      symlinkSync("outside", target);
-      expect((await refusalOf(() => preview())).code).to.equal("not_found");
-    });
-
-    it("takes 10,000 entries and not one more", async () => {
-      mkdirSync(join(target, "sub"), { recursive: true });
-      for (let n = 0; n < 9_998; n += 1)
-        writeFileSync(join(target, n % 2 === 0 ? `${n}` : `sub/${n}`), "");
-      const bound = preview();
-      expect(bound.candidateCount).to.equal(10_000);
-      writeFileSync(join(target, "sub/more"), "");
-      expect((await refusalOf(() => preview())).code).to.equal("preview_too_large");
-      unlinkSync(join(target, "sub/more"));
-      remove(preview());
-      expect(existsSync(target)).to.equal(false);
-    });
-
-    it("takes 64 levels below the target and not one more", async () => {
-      const deepest = join(target, ...new Array<string>(64).fill("d"));
-      mkdirSync(deepest, { recursive: true });
-      expect(preview().candidateCount).to.equal(65);
-      mkdirSync(join(deepest, "d"));
-      expect((await refusalOf(() => preview())).code).to.equal("preview_too_large");
-      rmSync(join(deepest, "d"), { recursive: true });
-      remove(preview());
-      expect(existsSync(target)).to.equal(false);
-    });
-
-    it("takes what needs just the bytes of its bound and not one more", async () => {
-      anyTree();
-      const bytes = preview().candidates.length;
-      expect(PREVIEW_LIMITS.bytes).to.equal(8_388_608);
-      expect(preview(target, true, { ...PREVIEW_LIMITS, bytes }).candidates.length).to.equal(bytes);
-      const less = { ...PREVIEW_LIMITS, bytes: bytes - 1 };
-      expect((await refusalOf(() => preview(target, true, less))).code).to.equal(
-        "preview_too_large",
-      );
-    });
-
-    it("keeps the largest tree of the longest names below its bound of bytes", () => {
-      mkdirSync(target);
-      const name = (n: number) => `${n}`.padStart(255, "x");
-      for (let n = 0; n < 9_999; n += 1) writeFileSync(join(target, name(n)), "");
-      expect(preview().candidates.length).to.be.below(PREVIEW_LIMITS.bytes);
     });
   });
 
@@ -443,13 +339,6 @@ describe("a delete", () => {
     });
   });
 
-  it("binds nothing younger than a tick of the clock: a change in the same tick would keep the times", () => {
-    writeFileSync(target, "");
-    const ageNs = ({ target: { ctimeNs } }: DeletePreview) =>
-      BigInt(Date.now()) * 1_000_000n - ctimeNs;
-    expect(Number(ageNs(preview()))).to.be.at.least(20_000_000);
-  });
-
   it("removes nothing of a tree that an account may remove only in part", async () => {
     mkdirSync(join(target, "a/b"), { recursive: true });
     mkdirSync(join(target, "z"));
@@ -472,17 +361,6 @@ describe("a delete", () => {
     chmodSync(top, 0o700);
     asOrdinaryUser(() => remove(preview()));
     expect(existsSync(target)).to.equal(false);
-  });
-
-  it("is told what an account may not look into", async () => {
-    mkdirSync(join(target, "closed/x"), { recursive: true });
-    chownSync(top, ordinaryUser(), -1);
-    chownSync(target, ordinaryUser(), -1);
-    chownSync(join(target, "closed"), ordinaryUser(), -1);
-    chmodSync(join(target, "closed"), 0o300);
-    const refusal = await refusalOf(() => asOrdinaryUser(() => preview()));
-    chmodSync(join(target, "closed"), 0o700);
-    expect(refusal.code).to.equal("permission_denied");
   });
 
   it("takes the bytes of a preview whole or not at all", async () => {
