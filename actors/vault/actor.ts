@@ -40,13 +40,21 @@ function vaultActor(parts: VaultParts): ActorSpec<OwnMessages> {
     start({ self, clock, log }) {
       const vault = new Vault(parts);
       let cancel = (): void => {};
+      /** On the monotonic clock. */
+      let dueMs = Number.POSITIVE_INFINITY;
+      /** It is in the mailbox. */
       let isTidying = false;
       /** Why it could not be tidied up last, so that each reason is told once. */
       let told: string | null = null;
 
+      /** The earliest that was asked for counts. */
       function tidyIn(ms: number): void {
+        const atMs = clock.monotonicMs() + ms;
+        if (atMs >= dueMs) return;
         cancel();
+        dueMs = atMs;
         cancel = clock.after(ms, () => {
+          dueMs = Number.POSITIVE_INFINITY;
           try {
             if (!isTidying) self.tell("tidy", null);
             isTidying = true;

@@ -100,6 +100,11 @@ describe("a vault", () => {
     const expiresAtMs = clock.nowMs() + 5_000;
     await vault.set("a", canary, { expiresAtMs, operationId: "op" });
     await vault.set("b", "stays");
+    const manager = await jetstreamManager(bench.connection);
+    const subject = `$KV.vault-a.${secretKey("default", "a")}`;
+    const message = await manager.streams.getMessage("KV_vault-a", { last_by_subj: subject });
+    const sealed = message?.data.subarray(-32) ?? new Uint8Array();
+    assert.equal(bench.filesWith(sealed), 1);
     clock.stall(4_999);
     assert.equal(await vault.resolve("a"), canary);
     clock.stall(1);
@@ -108,6 +113,10 @@ describe("a vault", () => {
     assert.equal(await code(() => vault.resolve("a")), "secret_not_found");
     const { currentBindingMatches, status } = await vault.ask("receipt", { operationId: "op" });
     assert.deepEqual([status, currentBindingMatches], ["applied", false]);
+    await clock.advance(0);
+    const { count, cleanup } = await vault.ask("status", null);
+    assert.deepEqual([count, cleanup.unerased], [1, 0]);
+    assert.equal(bench.filesWith(sealed), 0);
     assert.equal(
       await code(() => vault.set("a", canary, { expiresAtMs: clock.nowMs() })),
       "invalid_params",
