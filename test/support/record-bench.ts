@@ -12,7 +12,7 @@ import { systemClock } from "../../host/clock.ts";
 import { openRecordStore, type RecordStoreOptions } from "../../transport/records/open.ts";
 import type { RecordStore } from "../../transport/records/record-store.ts";
 import { startNodeServer, type TestNodeServer } from "./nats.ts";
-import { tempFolder } from "./temp-folder.ts";
+import { type TempFolder, tempFolder } from "./temp-folder.ts";
 
 /** Memory where there is a file system of it: what a kill leaves is the same, and syncs cost nothing. */
 const FAST_DISK = existsSync("/dev/shm") ? "/dev/shm" : tmpdir();
@@ -40,8 +40,10 @@ export interface RecordBench extends AsyncDisposable {
   filesWith(bytes: Uint8Array): number;
 }
 
-export async function recordBench(): Promise<RecordBench> {
-  const folder = tempFolder(FAST_DISK);
+/** `folder`: where all of it lies; gone with it. */
+export async function recordBench(
+  folder: TempFolder = tempFolder(FAST_DISK),
+): Promise<RecordBench> {
   const users = { store: createUser(), sys: createUser() };
   const server = await startNodeServer({
     directory: join(folder.path, "nats"),
