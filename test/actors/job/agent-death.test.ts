@@ -65,7 +65,9 @@ function contentOf(folder: string): Buffer {
   return Buffer.concat(files.map((path) => readFileSync(path)));
 }
 
-describe("an agent that is killed while it runs jobs", () => {
+describe("an agent that is killed while it runs jobs", function () {
+  // Two processes start one after the other, on a machine that may be busy.
+  this.timeout(90_000);
   let folder: TempFolder;
   let nats: TestNodeServer;
   let users: { store: KeyPair; sys: KeyPair };

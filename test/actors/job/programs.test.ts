@@ -116,15 +116,17 @@ describe("A job that runs programs", () => {
   });
 
   it("has ended only when a program has that its kind did not wait for", async () => {
-    const { id, lines } = await follow(async (tools) => {
+    const isUp = Promise.withResolvers<void>();
+    const { id, lines, first } = await follow(async (tools) => {
       void tools.spawn({
         argv: ["sh", "-c", "trap 'echo last; exit' TERM; echo up; while :; do sleep 0.01; done"],
       });
-      await new Promise((resolve) => setImmediate(resolve));
+      await isUp.promise;
       return {};
     });
-    const heard = await lines;
-    expect(heard.at(-1) ?? "last").to.equal("last");
+    await first;
+    isUp.resolve();
+    expect(await lines).to.include.members(["up", "last"]);
     expect((await room.jobs.get(id)).status).to.equal("completed");
   });
 
