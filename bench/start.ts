@@ -5,17 +5,16 @@
  */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { readdirSync, readFileSync } from "node:fs";
 import { startServer } from "../test/support/nats.ts";
 import { RoleProcess } from "../test/support/role-process.ts";
 import { tempFolder } from "../test/support/temp-folder.ts";
 import { Report } from "./report.ts";
+import { residentTreeMib } from "./resident.ts";
 
 const ROUNDS = 7;
 const IDLE_MS = 10_000;
 const NODE = "bare Node.js, from start to end";
 const SERVER = "bare nats-server with JetStream, from start to ready";
-const MIB = 1_048_576;
 
 async function timed<T>(report: Report, name: string, work: () => Promise<T>): Promise<T> {
   const startedMs = performance.now();
@@ -38,30 +37,6 @@ function bareServer() {
   );
 }
 
-/** Resident memory of a process and of everything below it, in MiB. */
-function residentMib(pid: number): number {
-  const statuses = readdirSync("/proc").flatMap((name) => {
-    if (!/^\d+$/.test(name)) return [];
-    try {
-      return [readFileSync(`/proc/${name}/status`, "utf8")];
-    } catch {
-      return [];
-    }
-  });
-  const field = (status: string, name: string): number =>
-    Number(new RegExp(`^${name}:\\s+(\\d+)`, "m").exec(status)?.[1] ?? 0);
-  const below = (parent: number): number[] => [
-    parent,
-    ...statuses
-      .filter((status) => field(status, "PPid") === parent)
-      .flatMap((status) => below(field(status, "Pid"))),
-  ];
-  const members = new Set(below(pid));
-  return statuses
-    .filter((status) => members.has(field(status, "Pid")))
-    .reduce((sum, status) => sum + (field(status, "VmRSS") * 1_024) / MIB, 0);
-}
-
 const report = new Report("start");
 using folder = tempFolder();
 for (let round = 0; round <= ROUNDS; round += 1) {
@@ -81,7 +56,7 @@ for (let round = 0; round <= ROUNDS; round += 1) {
   await up.said("probe");
   if (round === ROUNDS) {
     await new Promise((resolve) => setTimeout(resolve, IDLE_MS));
-    report.sample("lemon up and its nats-server, idle", residentMib(up.child.pid ?? 0), {
+    report.sample("lemon up and its nats-server, idle", residentTreeMib(up.child.pid ?? 0), {
       unit: "MiB",
       below: 180,
     });
