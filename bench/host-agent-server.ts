@@ -33,14 +33,16 @@ export interface MeasuredServer {
   kill(): Promise<void>;
 }
 
-/** `answer` is what the bare server answers to every request that asks for no stream. */
+/** `answer`: the JSON of what the bare server answers to every request that asks for no stream. */
 export async function startServer(
   subject: Subject,
   socketPath: string,
   folder: string,
   answer = "",
 ): Promise<MeasuredServer> {
-  const child: ChildProcess = fork(new URL(import.meta.url), [subject, socketPath, folder, answer]);
+  const words = [subject, socketPath, folder, answer];
+  // In a session of its own, as the role: Linux shares the processors out among sessions (sched(7), "autogroup").
+  const child: ChildProcess = fork(new URL(import.meta.url), words, { detached: true });
   await once(child, "message");
   return {
     pid: child.pid ?? 0,
@@ -60,13 +62,19 @@ if (import.meta.main) {
 }
 
 async function serveBare(socketPath: string, answer: string): Promise<void> {
-  const head = {
-    "Content-Type": "application/json",
-    "Content-Length": Buffer.byteLength(answer),
-  };
+  // A status is another one each second, so that any server has to write it each time.
+  const value: unknown = JSON.parse(answer);
   const server = createServer((request, response) => {
-    if (request.url?.endsWith("/log")) void writeFrames(response);
-    else response.writeHead(200, head).end(answer);
+    if (request.url?.endsWith("/log")) {
+      void writeFrames(response);
+      return;
+    }
+    const text = `${JSON.stringify(value)}\n`;
+    response.writeHead(200, {
+      "Content-Type": "application/json",
+      "Content-Length": Buffer.byteLength(text),
+    });
+    response.end(text);
   });
   server.listen(socketPath);
   await once(server, "listening");

@@ -8,8 +8,8 @@ import { once } from "node:events";
 import { startServer } from "../test/support/nats.ts";
 import { RoleProcess } from "../test/support/role-process.ts";
 import { tempFolder } from "../test/support/temp-folder.ts";
+import { residentTreeMib } from "./processes.ts";
 import { Report } from "./report.ts";
-import { residentTreeMib } from "./resident.ts";
 
 const ROUNDS = 7;
 const IDLE_MS = 10_000;

@@ -1,4 +1,4 @@
-/** Owns how much memory processes take up, as Linux counts it. */
+/** Owns what processes take up of the machine, as Linux counts it (proc(5)). */
 import { readdirSync, readFileSync } from "node:fs";
 
 const MIB = 1_048_576;
@@ -24,6 +24,14 @@ export function residentTreeMib(pid: number): number {
     ...[...parents].filter(([, of]) => of === parent).flatMap(([child]) => below(child)),
   ];
   return below(pid).reduce((sum, member) => sum + residentMib(member), 0);
+}
+
+/** Processor time of a process so far, in ms; Linux counts it in steps of 10. */
+export function cpuMs(pid: number): number {
+  const stat = readFileSync(`/proc/${pid}/stat`, "utf8");
+  // Its name may have any character in it.
+  const [, , ...fields] = stat.slice(stat.lastIndexOf(")")).split(" ");
+  return (Number(fields[10]) + Number(fields[11])) * 10;
 }
 
 function field(status: string, name: string): number {
