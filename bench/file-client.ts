@@ -109,6 +109,8 @@ function asBuffer(data: RawData): Buffer {
 /** Reads until its parent lets go of it; says when each reader has read once. */
 async function readOn(target: Target): Promise<void> {
   process.once("disconnect", () => process.exit());
+  // Its parent may have gone before anybody listened.
+  if (!process.connected) process.exit();
   const readers = await Promise.all(Array.from({ length: READERS }, () => FileClient.open(target)));
   await Promise.all(readers.map((reader) => reader.read()));
   process.send?.("reading");
