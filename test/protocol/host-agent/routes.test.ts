@@ -16,27 +16,30 @@ describe("the host-agent's routes", () => {
     expect(new Set(places).size).to.equal(places.length);
   });
 
-  for (const route of ALL_ROUTES) {
-    it(`declare ${route.method} ${route.path} whole`, () => {
+  it("are declared whole", () => {
+    for (const route of ALL_ROUTES) {
       const inPath = [...route.path.matchAll(/\{(\w+)\}/g)].map(([, name]) => name);
-      expect(Object.keys(route.params.shape)).to.deep.equal(inPath);
+      expect(Object.keys(route.params.shape), route.name).to.deep.equal(inPath);
       expect(route.path).to.match(/^\/v1\/[a-z0-9{}./-]*[a-z0-9}]$/);
       expect(route.summary).to.match(/^[A-Z].*\.$/);
-      expect(route.errors).to.include(route.failure);
-      expect(route.method === "GET" && route.body !== null, "a GET with a body").to.equal(false);
-      expect(route.method === "POST" && route.body === null, "a POST without").to.equal(false);
-      expect(route.upload, "an upload that is no PUT").to.equal(route.method === "PUT");
+      expect(route.errors, route.name).to.include(route.failure);
+      expect(route.method === "POST", route.name).to.equal(route.body !== null);
+      expect(route.upload, route.name).to.equal(route.method === "PUT");
       for (const code of [...COMMON_ERRORS, ...route.errors]) {
         expect(isHostAgentErrorCode(code), code).to.equal(true);
       }
-    });
+    }
+  });
 
-    it(`describe ${route.name} as JSON Schema`, () => {
-      for (const schema of [route.params, route.query, route.body, route.result]) {
-        if (schema !== null) expect(() => z.toJSONSchema(schema, { io: "input" })).not.to.throw();
+  it("can all be described as JSON Schema", () => {
+    for (const { name, params, query, body, result } of ALL_ROUTES) {
+      for (const schema of [params, query, body, result]) {
+        if (schema !== null) {
+          expect(() => z.toJSONSchema(schema, { io: "input" }), name).not.to.throw();
+        }
       }
-    });
-  }
+    }
+  });
 
   it("write the monotonic stamp as an integer, whatever its size", () => {
     const { properties } = z.toJSONSchema(ROUTES.systemResources.result);
