@@ -5,6 +5,7 @@
 
 import { isUtf8 } from "node:buffer";
 import { randomUUID } from "node:crypto";
+import { forbidCores } from "../../host/native/core-limit.ts";
 import { LemonError } from "../../protocol/errors.ts";
 import { SECRET_BOUNDS } from "../../protocol/secrets.ts";
 import { readWhole } from "../bounded-read.ts";
@@ -54,6 +55,8 @@ export function secretsSet(
 }
 
 async function readValue(shell: Shell, exact: boolean): Promise<string> {
+  // From here on there is something in memory that no crash may leave behind.
+  forbidCores();
   return shell.stdinIsTerminal ? await askedFor(shell) : await readFrom(shell, exact);
 }
 
