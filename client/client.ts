@@ -75,7 +75,10 @@ export interface Client {
   onClose(listener: (end: ConnectionEnd) => void): () => void;
   /** Hears of each connection after the first. */
   onReconnect(listener: (hello: Hello) => void): () => void;
-  /** Ends the connection and all attempts. Idempotent. */
+  /**
+   * Ends the connection and all attempts. Idempotent. `code` is 1000, or 3000 to 4999; `reason` at most 123
+   * bytes. Throws `invalid_params` for others, and ends nothing then.
+   */
   close(code?: number, reason?: string): void;
   /** Resolves when nothing follows any more: null after `close`, else what ended it for good. */
   readonly ended: Promise<ConnectError | null>;

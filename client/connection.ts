@@ -8,7 +8,12 @@
  *    deadline.
  */
 import { LemonError } from "../protocol/errors.ts";
-import { PROTOCOL_VERSION, type RequestFrame } from "../protocol/frames.ts";
+import {
+  JSON_BOUNDS,
+  PROTOCOL_VERSION,
+  type RequestFrame,
+  withinJsonBounds,
+} from "../protocol/frames.ts";
 import type { Fields, MethodSpec } from "../protocol/method.ts";
 import { type InputOf, METHODS, type MethodName, type ResultOf } from "../protocol/methods.ts";
 import { type ParamsReader, paramsReader } from "../protocol/params.ts";
@@ -45,6 +50,8 @@ export interface ConnectionOptions {
   readonly handshakeMs: number;
   readonly maxInFlight: number;
   readonly signal: AbortSignal | null;
+  /** Told once, when it is usable and before any event of it. Must not throw. */
+  readonly onOpened: (connection: Connection) => void;
   /** Hears the events of this connection, in order. Must not throw. */
   readonly onEvent: (event: IncomingEvent) => void;
 }
@@ -62,6 +69,8 @@ const LONGEST_FRAME = 16_777_216;
 const CLOSE_GRACE_MS = 2_000;
 
 const CONNECT_ID = "connect";
+
+const BEYOND_JSON_BOUNDS = `The request is nested deeper than ${JSON_BOUNDS.depth} or has more than ${JSON_BOUNDS.items} members`;
 
 const NORMAL_CLOSURE = 1000;
 const PROTOCOL_ERROR = 1002;
@@ -169,6 +178,8 @@ export class Connection {
     const text = requestText({ type: "req", id, method, params });
     if (exceeds(text, policy.maxPayload))
       throw notSent("too_large", call, "The request exceeds the connection's maxPayload");
+    // Its refusal would name no request, and this one would wait for an answer until its deadline.
+    if (!withinJsonBounds(text)) throw notSent("invalid_request", call, BEYOND_JSON_BOUNDS);
     if (this.#socket.bufferedBytes > policy.maxBufferedBytes)
       throw notSent("unavailable", call, "The connection does not take what already waits");
 
@@ -246,6 +257,7 @@ export class Connection {
       () => void this.#probe().catch(() => {}),
       () => this.#breach(LIVENESS_CLOSE_CODE, "liveness"),
     );
+    this.#options.onOpened(this);
     this.#ready.resolve(this);
   }
 
@@ -294,13 +306,13 @@ export class Connection {
 
 /** A refusal of our own, before anything left. */
 function notSent(
-  code: "unavailable" | "too_large" | "aborted",
+  code: "unavailable" | "too_large" | "invalid_request" | "aborted",
   call: FailedCall,
   message: string,
 ): CallError {
   return new CallError(code, call, {
     message: `${message}; nothing was sent`,
-    retrySafe: code !== "too_large",
+    retrySafe: code === "unavailable" || code === "aborted",
     mutationMayHaveApplied: false,
   });
 }

@@ -3,14 +3,16 @@
  */
 import { Backoff, DEFAULT_BACKOFF } from "./backoff.ts";
 import type { ConnectOptions } from "./client.ts";
-import { Connection } from "./connection.ts";
+import { Connection, type ConnectionOptions } from "./connection.ts";
 import { ConnectError } from "./errors.ts";
-import type { IncomingEvent } from "./incoming.ts";
 import { openPlatformSocket } from "./socket.ts";
 import { platformTimers, type Timers } from "./timers.ts";
 
 const DEFAULT_HANDSHAKE_MS = 10_000;
 const DEFAULT_MAX_IN_FLIGHT = 256;
+
+/** Who hears of each connection and its events. */
+type Listener = Pick<ConnectionOptions, "onOpened" | "onEvent">;
 
 export class Dialer {
   readonly #options: ConnectOptions;
@@ -41,10 +43,10 @@ export class Dialer {
   }
 
   /** Makes one connection, by as many attempts as it takes. Rejects with a `ConnectError`, or with what the function that gives the token throws. */
-  async dial(onEvent: (event: IncomingEvent) => void): Promise<Connection> {
+  async dial(listener: Listener): Promise<Connection> {
     for (;;) {
       try {
-        return await this.#attempt(onEvent);
+        return await this.#attempt(listener);
       } catch (error) {
         if (this.#backoff === null || !(error instanceof ConnectError) || isFinal(error))
           throw error;
@@ -53,7 +55,7 @@ export class Dialer {
     }
   }
 
-  async #attempt(onEvent: (event: IncomingEvent) => void): Promise<Connection> {
+  async #attempt(listener: Listener): Promise<Connection> {
     const { url, token = null, clientId, role, scopes, handshakeMs, maxInFlight } = this.#options;
     const greeting = {
       token: typeof token === "function" ? await token() : token,
@@ -69,7 +71,7 @@ export class Dialer {
       handshakeMs: handshakeMs ?? DEFAULT_HANDSHAKE_MS,
       maxInFlight: maxInFlight ?? DEFAULT_MAX_IN_FLIGHT,
       signal: this.#giveUp,
-      onEvent,
+      ...listener,
     });
   }
 

@@ -93,6 +93,9 @@ function readEvent(frame: unknown): Incoming {
   return { kind: "event", event: { event, seq, payload, stateVersion } };
 }
 
+/** A silence of three ticks is waited for, and platform timers take no more than 24 days. */
+const LONGEST_TICK_MS = 86_400_000;
+
 const strings = z.array(z.string());
 const bytes = z.int().min(1_024);
 const helloFrame = z.looseObject({
@@ -108,7 +111,7 @@ const helloFrame = z.looseObject({
     .looseObject({
       maxPayload: bytes.catch(POLICY.maxPayload),
       maxBufferedBytes: bytes.catch(POLICY.maxBufferedBytes),
-      tickIntervalMs: z.int().min(1).catch(POLICY.tickIntervalMs),
+      tickIntervalMs: z.int().min(1).max(LONGEST_TICK_MS).catch(POLICY.tickIntervalMs),
     })
     .catch({ ...POLICY }),
   auth: z.looseObject({

@@ -7,8 +7,10 @@ import { Dialer, stoppedWaiting } from "./dialer.ts";
 import { ConnectError } from "./errors.ts";
 import { EventStream, type EventsOptions } from "./events.ts";
 import type { Hello, IncomingEvent } from "./incoming.ts";
-import type { SocketClose } from "./socket.ts";
+import { isOursToSend, REASON_MAX_BYTES, type SocketClose } from "./socket.ts";
 import { platformTimers, type Timers } from "./timers.ts";
+
+const NORMAL_CLOSURE = 1000;
 
 export class ReconnectingClient implements Client {
   readonly #timers: Timers;
@@ -24,6 +26,7 @@ export class ReconnectingClient implements Client {
   readonly #reconnectListeners = new Set<(hello: Hello) => void>();
   /** The latest one, usable or ended: an ended one refuses calls by itself. */
   #connection: Connection | null = null;
+  #openedAtMs = 0;
   /** Settles with the next connection, or with the reason why none follows. */
   #next = unobserved<Hello>();
 
@@ -36,9 +39,7 @@ export class ReconnectingClient implements Client {
   }
 
   async start(): Promise<void> {
-    const connection = await this.#dialer.dial(this.#onEvent);
-    this.#adopt(connection);
-    void this.#follow(connection);
+    void this.#follow(await this.#dialer.dial(this.#listener));
   }
 
   get hello(): Hello {
@@ -89,6 +90,7 @@ export class ReconnectingClient implements Client {
   }
 
   close(code?: number, reason?: string): void {
+    refuseUnsendable(code, reason);
     this.#stopped.abort();
     this.#connection?.close(code, reason);
   }
@@ -97,40 +99,36 @@ export class ReconnectingClient implements Client {
   async #follow(first: Connection): Promise<void> {
     let connection = first;
     for (;;) {
-      const openedAtMs = this.#timers.monotonicMs();
       const close = await connection.ended;
-      this.#dialer.lasted(this.#timers.monotonicMs() - openedAtMs);
+      this.#dialer.lasted(this.#timers.monotonicMs() - this.#openedAtMs);
       const reconnecting = this.#dialer.goesOn;
       tell(this.#closeListeners, { ...close, reconnecting });
       if (!reconnecting || this.#giveUp.aborted) return this.#finish(lost(close));
       try {
         await this.#dialer.pause();
-        connection = await this.#dialer.dial(this.#onEvent);
+        connection = await this.#dialer.dial(this.#listener);
       } catch (error) {
         return this.#finish(error);
       }
-      this.#adopt(connection);
-      // `close` may have come while the connection was on its way here from its welcome.
-      if (this.#stopped.signal.aborted) connection.close();
-      else this.#resumed(connection.hello);
     }
   }
 
-  #resumed(hello: Hello): void {
-    for (const stream of this.#streams) stream.reconnected();
-    tell(this.#reconnectListeners, hello);
-  }
-
-  readonly #onEvent = (event: IncomingEvent): void => {
-    for (const stream of this.#streams) stream.push(event);
+  readonly #listener = {
+    // In the moment of its welcome: its first events may stand in the same bytes.
+    onOpened: (connection: Connection): void => {
+      this.#connection = connection;
+      this.#openedAtMs = this.#timers.monotonicMs();
+      const awaited = this.#next;
+      this.#next = unobserved();
+      awaited.resolve(connection.hello);
+      // With the first there is none yet.
+      for (const stream of this.#streams) stream.reconnected();
+      tell(this.#reconnectListeners, connection.hello);
+    },
+    onEvent: (event: IncomingEvent): void => {
+      for (const stream of this.#streams) stream.push(event);
+    },
   };
-
-  #adopt(connection: Connection): void {
-    this.#connection = connection;
-    const awaited = this.#next;
-    this.#next = unobserved();
-    awaited.resolve(connection.hello);
-  }
 
   #latest(): Connection {
     // `connect` hands the client out only after the first connection.
@@ -152,6 +150,14 @@ export class ReconnectingClient implements Client {
       stream.end(this.#stopped.signal.aborted ? null : error);
     this.#ended.resolve(this.#stopped.signal.aborted ? null : error);
   }
+}
+
+/** Every platform would throw at them, and each at a moment of its own. */
+function refuseUnsendable(code = NORMAL_CLOSURE, reason = ""): void {
+  if (isOursToSend(code) && new TextEncoder().encode(reason).length <= REASON_MAX_BYTES) return;
+  throw new LemonError("invalid_params", {
+    message: `A connection is closed with 1000, or 3000 to 4999, and a reason of at most ${REASON_MAX_BYTES} bytes`,
+  });
 }
 
 /** A promise whose rejection is no fault when nobody waits for it. */

@@ -38,6 +38,14 @@ export interface Socket {
 /** Begins to open a socket; the outcome comes through `events`, never before this returns. */
 export type OpenSocket = (url: string, events: SocketEvents) => Socket;
 
+/** Whether a program may close with this code: the others are its platform's to send (WHATWG WebSockets, `close`). */
+export function isOursToSend(code: number): boolean {
+  return code === 1000 || (Number.isInteger(code) && code >= 3000 && code <= 4999);
+}
+
+/** The reason of a close frame has room for so many bytes (RFC 6455 5.5). */
+export const REASON_MAX_BYTES = 123;
+
 /** The close code when a side gave up on a silent peer (control-plane-wire.md 1.7). */
 export const LIVENESS_CLOSE_CODE = 4000;
 
@@ -65,7 +73,10 @@ export const openPlatformSocket: OpenSocket = (url, events) => {
       if (!ended && socket.readyState === WebSocket.OPEN) socket.send(text);
     },
     close(code, reason) {
-      if (!ended) socket.close(code, reason);
+      if (ended) return;
+      // It throws for any other, as for 1002.
+      if (isOursToSend(code)) socket.close(code, reason);
+      else socket.close();
     },
     drop() {
       if (ended) return;

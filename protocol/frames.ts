@@ -162,7 +162,7 @@ const CLOSE_OBJECT = 0x7d;
  * hundred bytes of objects out of two bytes of text, so the bounds come first. Text that is no JSON
  * may pass or fail; the parser has the last word on it.
  */
-function withinJsonBounds(text: string): boolean {
+export function withinJsonBounds(text: string): boolean {
   let depth = -1;
   let items = 0;
   // Set from an opening until its first member, which no comma announces.

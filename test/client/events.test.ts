@@ -148,6 +148,20 @@ describe("the events of a client", () => {
     expect(await take(client.events(), 1)).to.deep.equal(["done"]);
   });
 
+  it("of a new connection come behind the word that some are missing, also when they stand in its first bytes", async () => {
+    const timers = new ManualTimers();
+    await start({ reconnect: { firstMs: 1, maxMs: 1, resetAfterMs: 1 }, timers });
+    const events = client.events();
+    peer.onConnect((_params, connection) => {
+      // Behind the welcome, and before the client reads it.
+      setImmediate(() => send(connection, 1));
+      return undefined;
+    });
+    line(1).drop();
+    timers.advance(await timers.armed((delayMs) => delayMs <= 1));
+    expect(await take(events, 2)).to.deep.equal(["reconnected", 1]);
+  });
+
   it("fail once, when the connection ended and none follows", async () => {
     await start();
     const events = client.events();
