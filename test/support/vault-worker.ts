@@ -118,13 +118,16 @@ const as = (seed: string) =>
 
 /** Nothing is to be mistaken for a failure only because the machine is busy. */
 const PATIENCE = { putMs: 15_000, readMs: 15_000, returnMs: 15_000 };
+/** So few that the records move to a new stream every some hundred steps. */
+const WITNESSED_AT_MOST = 1_000;
 let nowMs = 0;
 const clock = { ...systemClock, nowMs: () => nowMs };
 
 async function open(): Promise<OpenVault> {
   const [connection, sys] = await Promise.all([as(storeSeed), as(sysSeed)]);
   countRequests(connection);
-  return openVault({ connection, sys, directory }, { clock, store: { timeouts: PATIENCE } });
+  const store = { timeouts: PATIENCE, witnessedAtMost: WITNESSED_AT_MOST };
+  return openVault({ connection, sys, directory }, { clock, store });
 }
 
 async function answer(vault: OpenVault, asked: VaultRequest): Promise<unknown> {

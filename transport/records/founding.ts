@@ -4,7 +4,8 @@
  * A server that is killed while it overwrites a message has forgotten the message but may have left its bytes, and
  * nothing makes it overwrite them later. So the standing records are then copied to the other stream, and the first
  * one is deleted with its files. The store's own note says which stream counts; writing it anew is the move.
- * Before that, the other stream is nothing and is made anew; after it, the first one is.
+ * Before that, the other stream is nothing and is made anew; after it, the first one is. A witness that grew too
+ * long is left behind in the same way.
  */
 import { randomUUID } from "node:crypto";
 import { rm } from "node:fs/promises";

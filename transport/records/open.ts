@@ -25,6 +25,8 @@ export interface RecordStoreOptions {
   /** Has the server with this id replaced, which a full disk makes necessary. */
   readonly restartServer?: (serverId: string) => Promise<unknown>;
   readonly replicas?: number;
+  /** Entries of the witness before a new one is begun. Default 16,384: 1 MiB. */
+  readonly witnessedAtMost?: number;
   readonly timeouts?: Partial<RecordStoreTimeouts>;
 }
 
@@ -35,6 +37,7 @@ export interface RecordStoreTimeouts {
   readonly returnMs: number;
 }
 
+const WITNESSED_AT_MOST = 16_384;
 const TIMEOUTS: RecordStoreTimeouts = { putMs: 3_000, readMs: 3_000, returnMs: 2_000 };
 
 /** Opens the store, or makes it; it is to be verified then. Errors: those of `RecordStore`, `store_in_use`, `no_space`, `permission_denied`. */
@@ -57,7 +60,9 @@ export function openRecordStore(options: RecordStoreOptions): Promise<RecordStor
       const place = { connection, folder, bucket, replicas, timeouts, clock };
       const home = await openHome(place);
       const { returnMs } = timeouts;
-      return new Records({ place, home, lock, sys, sink, log, restartServer, returnMs });
+      const { witnessedAtMost = WITNESSED_AT_MOST } = options;
+      const parts = { sys, sink, log, restartServer, witnessedAtMost, returnMs };
+      return new Records({ place, home, lock, ...parts });
     } catch (failure) {
       lock.release();
       throw systemFailure(failure);

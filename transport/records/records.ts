@@ -33,6 +33,8 @@ export interface RecordsParts {
   readonly sink: RecordSink;
   readonly log: Logger;
   readonly restartServer: ((serverId: string) => Promise<unknown>) | null;
+  /** Entries of the witness before a new one is begun; beside them four for each record. */
+  readonly witnessedAtMost: number;
   /** How long an operation waits for a server that is away, or on its way back. */
   readonly returnMs: number;
 }
@@ -158,7 +160,8 @@ export class Records implements RecordStore {
     const parts = { sys, prover, link: this.#link, serverId, signal, sink };
     try {
       const verified = await verifyRecords({ home: this.#home, ...parts });
-      if (verified.mayHaveLeft) await this.#move(signal);
+      const canMove = verified.writable && verified.damage === null;
+      if (verified.mayHaveLeft || (canMove && this.#isOvergrown())) await this.#move(signal);
       await this.#leave();
       if (signal.aborted) throw new LemonError("receipt_store_unavailable");
       this.#verified = { ...verified, serverId };
@@ -177,11 +180,17 @@ export class Records implements RecordStore {
     this.#home = await openHome(this.#place);
   }
 
+  /** Most of the witness speaks of what is long forgotten: a move begins a new one. */
+  #isOvergrown(): boolean {
+    const { witness, ledger } = this.#home;
+    return witness.count > this.#parts.witnessedAtMost + 4 * ledger.standing.size;
+  }
+
   async #move(signal: AbortSignal): Promise<void> {
     const { name } = this.#home;
     this.#home = await moveHome(this.#place, this.#home, signal);
     this.#former = name;
-    this.#parts.log.info("the records were moved: something erased may have been left behind");
+    this.#parts.log.info("the records were moved to a new stream");
   }
 
   /** Deletes the stream that the records were moved from. */
@@ -213,7 +222,8 @@ export class Records implements RecordStore {
     await this.#unstick();
     // What is not overwritten yet comes first; so does a proof that was not there.
     const before = this.#current();
-    if (before?.proven !== true || !before.writable || this.unerased > 0) await this.#verify();
+    const isReady = before?.proven === true && before.writable && this.unerased === 0;
+    if (!isReady || this.#isOvergrown()) await this.#verify();
     const verified = this.#current();
     if (this.#damage !== null) throw damaged(this.#damage);
     if (verified === null) throw new LemonError("secret_store_unavailable");

@@ -1,4 +1,6 @@
 import { randomBytes } from "node:crypto";
+import { readdirSync } from "node:fs";
+import { join } from "node:path";
 import { assert } from "chai";
 import { recordKey } from "../../../transport/records/record-store.ts";
 import { type RecordBench, recordBench } from "../../support/record-bench.ts";
@@ -27,6 +29,22 @@ describe("a store of records", () => {
     await again.remove(A);
     await again.verify();
     assert.deepEqual([...bench.told.keys()], [B]);
+  });
+
+  it("begins a new witness when the old one speaks mostly of what is forgotten", async () => {
+    const store = await bench.open({ witnessedAtMost: 40 });
+    const witnesses = () =>
+      readdirSync(join(bench.directory, "test")).filter((name) => name.startsWith("witness"));
+    for (let round = 0; round < 20; round += 1) await store.put(A, Buffer.from(`round ${round}`));
+    assert.deepEqual(witnesses(), ["witness-test-a"]);
+    for (let round = 20; round < 26; round += 1) await store.put(A, Buffer.from(`round ${round}`));
+    assert.deepEqual(witnesses(), ["witness-test-b"]);
+    assert.equal(Buffer.from(await store.get(A)).toString(), "round 25");
+    assert.deepEqual([...bench.told.keys()], [A]);
+    await store.close();
+    const again = await bench.open({ witnessedAtMost: 1 });
+    assert.equal(Buffer.from(await again.get(A)).toString(), "round 25");
+    assert.deepEqual(witnesses(), ["witness-test-a"]);
   });
 
   for (const sizeBytes of [64, 4_096, 1_048_576]) {
