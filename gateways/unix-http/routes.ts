@@ -2,7 +2,7 @@
  * Owns how one declared route is served: the request is read and validated by its declaration, handed to its
  * handler, and what that says is written. No rule of the domain lives here.
  */
-import type { IncomingMessage } from "node:http";
+import type { IncomingMessage, ServerResponse } from "node:http";
 import type { FastifyReply, FastifyRequest } from "fastify";
 import type { Logger } from "pino";
 import type {
@@ -41,13 +41,35 @@ export function serveRoute(route: RouteSpec, serving: RouteServing): Serve {
     try {
       return await answer(request, reply);
     } catch (failure) {
-      const { error, unexpected } = refusalOf(failure, route.failure);
-      if (unexpected !== null) {
-        serving.log.error({ route: route.name, code: unexpected }, "a request failed");
-      }
-      return sendRefusal(reply, error);
+      return sendRefusal(reply, told(failure, route, serving.log));
     }
   };
+}
+
+/**
+ * For a read that asks nothing of its request, as status is, all the time: the same answer without the way through
+ * the router, which costs as much as the answer does. Null for any other route. It never rejects.
+ */
+export function servePlain(
+  route: RouteSpec,
+  { handlers, log }: RouteServing,
+): ((response: ServerResponse) => Promise<void>) | null {
+  if (route.method !== "GET" || route.stream !== null || !asksNothing(route)) return null;
+  const handler = handlers[route.name as RouteName] as AnyHandler;
+  return async (response) => {
+    try {
+      writeJson(response, route.status, await handler(ASKS_NOTHING));
+    } catch (failure) {
+      const { status, refusal } = told(failure, route, log);
+      writeJson(response, status, refusal);
+    }
+  };
+}
+
+function told(failure: unknown, route: RouteSpec, log: Logger): HostAgentError {
+  const { error, unexpected } = refusalOf(failure, route.failure);
+  if (unexpected !== null) log.error({ route: route.name, code: unexpected }, "a request failed");
+  return error;
 }
 
 /** `headers` stand beside those of every answer. */
@@ -59,22 +81,32 @@ export function sendRefusal(
   return sendJson(reply, error.status, error.refusal, headers);
 }
 
-/** Past fastify, which would add a charset; as one string, which Node sends in one piece with the head. */
+/** Past fastify, which would add a charset. */
 function sendJson(
   reply: FastifyReply,
   status: number,
   value: unknown,
   headers: Readonly<Record<string, string>> = {},
 ): FastifyReply {
-  const text = encodeJson(value);
   reply.hijack();
-  reply.raw.writeHead(status, {
+  writeJson(reply.raw, status, value, headers);
+  return reply;
+}
+
+/** As one string, which Node sends in one piece with the head. */
+function writeJson(
+  response: ServerResponse,
+  status: number,
+  value: unknown,
+  headers: Readonly<Record<string, string>> = {},
+): void {
+  const text = encodeJson(value);
+  response.writeHead(status, {
     "Content-Type": JSON_TYPE,
     "Content-Length": Buffer.byteLength(text),
     ...headers,
   });
-  reply.raw.end(text);
-  return reply;
+  response.end(text);
 }
 
 function answerOf(route: RouteSpec, serving: RouteServing): Serve {
@@ -89,10 +121,8 @@ function answerOf(route: RouteSpec, serving: RouteServing): Serve {
       return sendJson(reply, route.status, await handler(call, bytes));
     };
   }
-  // Status is asked all the time, with nothing in the request.
-  const call = asksNothing(route) ? ASKS_NOTHING : null;
   return async (request, reply) =>
-    sendJson(reply, route.status, await handler(call ?? (await callOf(request))));
+    sendJson(reply, route.status, await handler(await callOf(request)));
 }
 
 /** What the table of handlers says of each, without the route's own types: the declaration has checked them. */

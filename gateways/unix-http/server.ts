@@ -11,7 +11,7 @@
  * Source: host-agent contract ("Wire format", "Failure semantics"), wire reference 1.2 and 16.
  */
 import { once } from "node:events";
-import type { IncomingMessage, ServerResponse } from "node:http";
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import { type FastifyInstance, type FastifyReply, type FastifyRequest, fastify } from "fastify";
 import type { Logger } from "pino";
@@ -22,7 +22,7 @@ import { ALL_ROUTES } from "../../protocol/host-agent/routes.ts";
 import { occasionally } from "../../supervision/occasionally.ts";
 import { AllowedMethods } from "./allowed-methods.ts";
 import { encodeJson, JSON_TYPE } from "./answers.ts";
-import { sendRefusal, serveRoute } from "./routes.ts";
+import { sendRefusal, servePlain, serveRoute } from "./routes.ts";
 import type { ListenTarget } from "./socket.ts";
 import type { Streams } from "./sse.ts";
 
@@ -90,6 +90,8 @@ class Gateway implements UnixHttp {
   readonly #sockets = new Set<Socket>();
   /** The latest on each connection that had one. */
   readonly #answers = new Map<Socket, ServerResponse>();
+  /** Answers of reads that ask nothing, by their paths. */
+  readonly #plain = new Map<string, (response: ServerResponse) => Promise<void>>();
   readonly #allowed = new AllowedMethods(ALL_ROUTES);
   #closed: Promise<void> | null = null;
 
@@ -102,16 +104,22 @@ class Gateway implements UnixHttp {
       exposeHeadRoutes: false,
       return503OnClosing: false,
       routerOptions: { maxParamLength: limits.headBytes },
-      http: {
-        maxHeaderSize: limits.headBytes,
-        headersTimeout: limits.headMs,
-        connectionsCheckingInterval: limits.checkMs,
-        // Its answer has no body; ours has.
-        requireHostHeader: false,
-      },
-      // It would count the bytes of a file, too.
-      requestTimeout: 0,
-      keepAliveTimeout: limits.keepAliveMs,
+      serverFactory: (routed) =>
+        createServer(
+          {
+            maxHeaderSize: limits.headBytes,
+            headersTimeout: limits.headMs,
+            connectionsCheckingInterval: limits.checkMs,
+            keepAliveTimeout: limits.keepAliveMs,
+            // It would count the bytes of a file, too.
+            requestTimeout: 0,
+            // Its answer has no body; ours has.
+            requireHostHeader: false,
+          },
+          (request, response) => {
+            if (!this.#answeredPlainly(request, response)) routed(request, response);
+          },
+        ),
       frameworkErrors: (_error, request, reply) => {
         if (!this.#admit(request, reply)) return;
         void sendRefusal(reply as FastifyReply, new HostAgentError("bad-request"));
@@ -131,6 +139,8 @@ class Gateway implements UnixHttp {
     );
     const serving = { handlers, streams, clock, log, limits };
     for (const route of ALL_ROUTES) {
+      const plain = servePlain(route, serving);
+      if (plain !== null) this.#plain.set(route.path, plain);
       app.route({
         method: route.method === "GET" ? ["GET", "HEAD"] : route.method,
         url: route.path.replaceAll(/\{(\w+)\}/g, ":$1"),
@@ -201,6 +211,18 @@ class Gateway implements UnixHttp {
 
   get #closing(): boolean {
     return this.#closed !== null;
+  }
+
+  /** False: it is none of those, or not as plain as it could be. */
+  #answeredPlainly(request: IncomingMessage, response: ServerResponse): boolean {
+    const { method, url = "", headers, socket } = request;
+    const answer = method === "GET" ? this.#plain.get(url) : undefined;
+    if (answer === undefined || headers.host === undefined || hasBody(request) || this.#closing) {
+      return false;
+    }
+    this.#answers.set(socket, response);
+    void answer(response);
+    return true;
   }
 
   /** False: it has been refused. */

@@ -39,6 +39,16 @@ describe("the host-agent's gateway", () => {
     expect(headers["content-length"]).to.equal(String(text.length));
   });
 
+  it("answers a read that asks nothing the same, whether the router is asked or not", async () => {
+    const plain = await gateway.ask("GET", "/v1/system/gpu");
+    for (const request of [{ body: "{}" }, { headers: { "Content-Type": ";" } }, {}]) {
+      const routed = await gateway.ask("GET", "/v1/system/gpu?x=1", request);
+      expect(routed.text).to.equal(plain.text);
+      expect({ ...routed.headers, date: "" }).to.deep.equal({ ...plain.headers, date: "" });
+    }
+    expect((await gateway.ask("GET", "/v1/system/gpu", { body: "{}" })).text).to.equal(plain.text);
+  });
+
   it("writes integers as integers, above 2^53 as well", async () => {
     const { text } = await gateway.ask("GET", "/v1/system/resources");
     expect(text).to.include('"ts_ns":9223372036854775807,');
