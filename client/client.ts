@@ -24,7 +24,10 @@ import type { Timers } from "./timers.ts";
 export interface ConnectOptions {
   /** `ws://host:port/ws`, or `wss://`. */
   readonly url: string;
-  /** Operator or session token. A function is asked before each connection, for a token that is renewed. */
+  /**
+   * Operator or session token. A function is asked before each connection, for a token that is renewed: what
+   * it throws is thrown by `connect`; later it is asked again after the back-off.
+   */
   readonly token?: string | null | (() => string | null | Promise<string | null>);
   /** Free text that names this client to the controller. */
   readonly clientId: string;

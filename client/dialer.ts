@@ -20,6 +20,8 @@ export class Dialer {
   readonly #backoff: Backoff | null;
   /** Ends the attempts. */
   readonly #giveUp: AbortSignal;
+  /** There was a connection. */
+  #hasStood = false;
 
   constructor(options: ConnectOptions, giveUp: AbortSignal) {
     this.#options = options;
@@ -39,10 +41,11 @@ export class Dialer {
 
   /** A connection has ended, after so long. */
   lasted(ms: number): void {
+    this.#hasStood = true;
     this.#backoff?.lasted(ms);
   }
 
-  /** Makes one connection, by as many attempts as it takes. Rejects with a `ConnectError`, or with what the function that gives the token throws. */
+  /** Makes one connection, by as many attempts as it takes. Rejects with a `ConnectError`, or, before there was any, with what the function that gives the token throws. */
   async dial(listener: Listener): Promise<Connection> {
     for (;;) {
       try {
@@ -58,7 +61,7 @@ export class Dialer {
   async #attempt(listener: Listener): Promise<Connection> {
     const { url, token = null, clientId, role, scopes, handshakeMs, maxInFlight } = this.#options;
     const greeting = {
-      token: typeof token === "function" ? await token() : token,
+      token: typeof token === "function" ? await this.#ask(token) : token,
       clientId,
       ...(role === undefined ? {} : { role }),
       ...(scopes === undefined ? {} : { scopes }),
@@ -73,6 +76,19 @@ export class Dialer {
       signal: this.#giveUp,
       ...listener,
     });
+  }
+
+  /** What keeps us from the controller may keep its user from a new token: that is no reason to end what has stood. */
+  async #ask(token: () => string | null | Promise<string | null>): Promise<string | null> {
+    try {
+      return await token();
+    } catch (cause) {
+      if (!this.#hasStood) throw cause;
+      throw new ConnectError("unavailable", "unreachable", {
+        message: "There is no token for the next connection yet",
+        cause,
+      });
+    }
   }
 
   /** Waits for the next delay of the back-off. */

@@ -181,6 +181,26 @@ describe("a client that reconnects", () => {
     expect(peer.connects.map(({ token }) => token)).to.deep.equal(["first", "second"]);
   });
 
+  it("asks again when there is no token for the next connection", async () => {
+    const answers = [
+      async () => "first",
+      () => Promise.reject(new Error("no network")),
+      () => "third",
+    ];
+    await start({ token: () => answers.shift()?.() ?? null });
+    peer.connections[0]?.drop();
+    timers.advance(await timers.armed(isBackoff));
+    await comeBack();
+    expect(peer.connects.map(({ token }) => token)).to.deep.equal(["first", "third"]);
+  });
+
+  it("does not try without end to get the very first token", async () => {
+    const failure = new Error("no such file");
+    const error = await start({ token: () => Promise.reject(failure) }).then(null, (e) => e);
+    expect(error).to.equal(failure);
+    await start();
+  });
+
   it("ends for good when it is refused, and everyone who waits is told", async () => {
     await start();
     peer.connections[0]?.drop();
