@@ -4,6 +4,7 @@ import { asyncApi } from "./asyncapi.ts";
 import { cliPage } from "./cli-page.ts";
 import { errorsPage } from "./errors-page.ts";
 import { eventsPage } from "./events-page.ts";
+import { hostAgentPage } from "./host-agent-page.ts";
 import { methodsPage } from "./methods-page.ts";
 
 /** File name to text. The same on every machine and at every width of a terminal. */
@@ -13,6 +14,7 @@ export async function referencePages(): Promise<ReadonlyMap<string, string>> {
     ["cli.md", await cliPage()],
     ["errors.md", errorsPage()],
     ["events.md", eventsPage()],
+    ["host-agent.md", hostAgentPage()],
     ["host-agent.openapi.json", `${JSON.stringify(openApiDocument(), null, 2)}\n`],
     ["methods.md", methodsPage()],
   ]);
