@@ -74,8 +74,8 @@ function isLost(code: ErrorCode): boolean {
 function uncertainty(method: MethodName, settledBy: Settlement | null): string {
   const what = `What became of ${method} is unknown`;
   if (settledBy === null) return what;
-  // A path belongs in no error that may be logged; `settledBy` has it.
-  const named = Object.entries(settledBy.params).filter(([name]) => name !== "path");
+  // Only ids belong in an error that may be logged: no path, no secret's name; `settledBy` has them.
+  const named = Object.entries(settledBy.params).filter(([name]) => name.endsWith("Id"));
   const ids = named.map(([name, value]) => `${name} ${String(value)}`);
   return `${what}; ${settledBy.method}${ids.length > 0 ? ` (${ids.join(", ")})` : ""} tells, and changes nothing`;
 }
