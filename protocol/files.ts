@@ -20,6 +20,9 @@ export const FILE_BOUNDS = {
   helperMs: 25_000,
 } as const;
 
+/** What the name is made of under which a file grows on a node until it is whole: hexadecimal digits. */
+export const UPLOAD_PART = { prefix: ".lemon-put-", digits: 24 } as const;
+
 const FILE_TYPES = [
   "regular",
   "directory",
@@ -51,6 +54,7 @@ export const fileFields = {
   modifiedAtMs: z
     .int()
     .describe("`mtimeMs` as it was last seen; 0 demands that nothing is there yet."),
+  sourceModifiedAtMs: z.int().describe("`mtimeMs` of the source as it was last seen."),
   destination: nativePath.describe("As `path`; its parent must exist."),
   overwrite: flag.describe("Whether what is at the destination is replaced."),
   recursive: flag.describe("Whether a directory that is not empty may be deleted, with all below."),
@@ -88,7 +92,7 @@ export const fileRequests = {
     caller,
     path: fileFields.path,
     destination: fileFields.destination,
-    expectedModifiedAtMs: fileFields.modifiedAtMs,
+    expectedModifiedAtMs: fileFields.sourceModifiedAtMs,
     overwrite: flag,
   }),
   preview: z.strictObject({ caller, path: fileFields.path, recursive: flag }),

@@ -5,7 +5,7 @@
  */
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
-import { LemonError } from "../../protocol/errors.ts";
+import { type ErrorCode, LemonError } from "../../protocol/errors.ts";
 import type { Report } from "../report.ts";
 import type { Shell } from "../shell.ts";
 import { fetchFile } from "./get.ts";
@@ -56,15 +56,43 @@ async function descend(
     if ("error" in entry) {
       await told.leftOut(from.path, entry.error);
     } else if (entry.type === "directory") {
-      await descend(shell, report, link, from, told, depth + 1);
+      await unlessRefused(told, from.path, () =>
+        descend(shell, report, link, from, told, depth + 1),
+      );
     } else if (entry.type === "regular") {
-      await fetchFile(shell, report, link, nodeId, { ...entry, path: from.path }, from.local);
-      told.went(entry.size);
+      await unlessRefused(told, from.path, async () => {
+        await fetchFile(shell, report, link, nodeId, { ...entry, path: from.path }, from.local);
+        told.went(entry.size);
+      });
     } else {
       await told.leftOut(from.path, entry.type);
     }
   }
   if (listing.truncated) await told.leftOut(listing.path, `all after its first ${listing.limit}`);
+}
+
+/** Of one entry: the others can come all the same. */
+const LEFT_OUT: ReadonlySet<ErrorCode> = new Set([
+  "permission_denied",
+  "not_found",
+  "not_directory",
+  "path_not_allowed",
+  "invalid_path",
+  "not_regular",
+  "is_directory",
+]);
+
+async function unlessRefused(
+  told: TreeReport,
+  path: string,
+  fetch: () => Promise<void>,
+): Promise<void> {
+  try {
+    await fetch();
+  } catch (error) {
+    if (!(error instanceof LemonError) || !LEFT_OUT.has(error.code)) throw error;
+    await told.leftOut(path, error.code);
+  }
 }
 
 const HARMLESS = { retrySafe: true, mutationMayHaveApplied: false } as const;

@@ -7,7 +7,7 @@
  */
 import { createHash } from "node:crypto";
 import { constants as files } from "node:fs";
-import { type FileHandle, open, rename, stat, unlink } from "node:fs/promises";
+import { type FileHandle, open, realpath, rename, stat, unlink } from "node:fs/promises";
 import { userInfo } from "node:os";
 import { dirname, join, resolve } from "node:path";
 import { LemonError } from "../../protocol/errors.ts";
@@ -53,8 +53,9 @@ export async function fsGet(
   }
 }
 
-/** Grows at its end. In a folder of many, nobody else's link leads it elsewhere. */
-const PART_FLAGS = files.O_WRONLY | files.O_CREAT | files.O_APPEND | files.O_NOFOLLOW;
+/** Grows at its end. In a folder of many, nobody else's link leads it elsewhere, and no FIFO holds it up. */
+const PART_FLAGS =
+  files.O_WRONLY | files.O_CREAT | files.O_APPEND | files.O_NOFOLLOW | files.O_NONBLOCK;
 
 /** Answers at which offset it went on. */
 export async function fetchFile(
@@ -65,9 +66,10 @@ export async function fetchFile(
   file: RemoteStat,
   local: string,
 ): Promise<number> {
-  const part = join(dirname(local), `.lemon-get-${digestOf(nodeId, file, local)}`);
+  const target = await replaceable(local);
+  const part = join(dirname(target), `.lemon-get-${digestOf(nodeId, file, local)}`);
   const handle = await localFailure(() => open(part, PART_FLAGS));
-  let isChanged = false;
+  let isVoid = false;
   const progress = new Progress(shell, report, local, file.size);
   try {
     const resumedAt = await begin(handle, file.size);
@@ -79,23 +81,47 @@ export async function fetchFile(
       await progress.at(offset);
     }
     await localFailure(() => handle.sync());
-    await localFailure(() => rename(part, local));
+    await localFailure(() => rename(part, target));
     return resumedAt;
   } catch (error) {
-    isChanged = error instanceof LemonError && error.code === "revision_conflict";
+    // Nobody goes on with a part of what is no more, nor with nothing.
+    isVoid = (await isEmpty(handle)) || isConflict(error);
     throw error;
   } finally {
     await progress.end();
     await handle.close();
-    // Nobody goes on with a part of what is no more.
-    if (isChanged) await unlink(part).catch(() => undefined);
+    if (isVoid) await unlink(part).catch(() => undefined);
   }
+}
+
+/**
+ * What takes the place of `local` when it is renamed over: a file, also one that a link leads to; or nothing.
+ * A device, a FIFO, a directory is never replaced. Errors: `not_regular`, `is_directory`.
+ */
+async function replaceable(local: string): Promise<string> {
+  const found = await stat(local).catch(() => null);
+  if (found === null) return local;
+  if (found.isFile()) return await localFailure(() => realpath(local));
+  throw new LemonError(found.isDirectory() ? "is_directory" : "not_regular", {
+    message: "What is at that place on this machine is no regular file; it is not replaced",
+    mutationMayHaveApplied: false,
+  });
+}
+
+function isConflict(error: unknown): boolean {
+  return error instanceof LemonError && error.code === "revision_conflict";
+}
+
+async function isEmpty(handle: FileHandle): Promise<boolean> {
+  const stats = await handle.stat().catch(() => null);
+  return stats?.size === 0;
 }
 
 /** Where to go on: what is there is a prefix, since it was written in order. */
 async function begin(handle: FileHandle, size: number): Promise<number> {
-  const { size: there, uid } = await localFailure(() => handle.stat());
-  if (uid !== userInfo().uid) {
+  const stats = await localFailure(() => handle.stat());
+  const { size: there, uid } = stats;
+  if (uid !== userInfo().uid || !stats.isFile()) {
     throw new LemonError("permission_denied", {
       message: "The part of an earlier copy is somebody else's",
     });

@@ -8,21 +8,21 @@
  * 3. When it is complete it is moved to its place in one step, over what is there only with `--overwrite`.
  */
 import { createHash } from "node:crypto";
-import { type FileHandle, open, stat } from "node:fs/promises";
+import { stat } from "node:fs/promises";
 import { basename, resolve } from "node:path";
 import { LemonError } from "../../protocol/errors.ts";
-import { FILE_BOUNDS } from "../../protocol/files.ts";
-import { EXIT, UsageError } from "../exit.ts";
+import { UPLOAD_PART } from "../../protocol/files.ts";
+import { EXIT } from "../exit.ts";
 import { selectNode } from "../node/select.ts";
 import { bytesText, printable } from "../printable.ts";
 import type { Report } from "../report.ts";
 import type { Shell } from "../shell.ts";
 import type { TargetFlags } from "../target.ts";
-import type { RemoteStat } from "./chunks.ts";
+import { type RemoteStat, readChunks } from "./chunks.ts";
 import { Link } from "./link.ts";
-import { localFailure } from "./local.ts";
 import { below, nameOf, readPlace, statCommand } from "./place.ts";
 import { Progress } from "./progress.ts";
+import { asNamed, Source } from "./source.ts";
 
 export interface PutFlags extends TargetFlags {
   readonly overwrite?: boolean;
@@ -39,17 +39,18 @@ export async function fsPut(
 ): Promise<number> {
   const place = readPlace(to);
   const local = resolve(shell.cwd, from);
-  const isTree = flags.recursive === true && (await localFailure(() => stat(local))).isDirectory();
+  const isTree = flags.recursive === true && (await asNamed(() => stat(local))).isDirectory();
   // What can not be read is told before anything is asked.
-  if (!isTree) await withSource(local, async () => {});
+  await using source = isTree ? null : await Source.named(local);
   const link = await Link.open(shell, report, flags);
   try {
     const { nodeId } = await selectNode(link.client, place.node);
-    if (isTree) {
+    if (source === null) {
       const { putTree } = await import("./put-tree.ts");
       return await putTree(shell, report, flags, link, { nodeId, path: place.path, local });
     }
-    const put = await putFile(shell, report, flags, link, { nodeId, path: place.path, local });
+    const upload = new Upload(shell, report, flags, link, nodeId, source);
+    const put = await upload.run(await upload.into(place.path));
     if (typeof put === "number") return put;
     const text = `${printable(put.path, 4_096)}: ${bytesText(put.size)}\n`;
     await report.result({ nodeId, ...put }, () => text);
@@ -59,96 +60,11 @@ export async function fsPut(
   }
 }
 
-/** What is put, and where. */
-export interface Going {
-  readonly nodeId: string;
-  readonly path: string;
-  readonly local: string;
-}
-
 export interface Put {
   /** Canonical. */
   readonly path: string;
   readonly size: number;
   readonly resumedAt: number;
-}
-
-/** Puts one file; answers what became of it, or the exit code of what was told. */
-export function putFile(
-  shell: Shell,
-  report: Report,
-  flags: PutFlags,
-  link: Link,
-  { nodeId, path, local }: Going,
-): Promise<Put | number> {
-  return withSource(local, (source) =>
-    new Upload(shell, report, flags, link, nodeId, source).run(path),
-  );
-}
-
-async function withSource<T>(local: string, work: (source: Source) => Promise<T>): Promise<T> {
-  const handle = await localFailure(() => open(local, "r"));
-  try {
-    return await work(await Source.of(handle, local));
-  } finally {
-    await handle.close();
-  }
-}
-
-/** The file that is read here; it has to stay as it is. */
-class Source {
-  readonly path: string;
-  readonly size: number;
-  readonly #modified: bigint;
-  readonly #handle: FileHandle;
-
-  private constructor(handle: FileHandle, path: string, size: number, modified: bigint) {
-    this.#handle = handle;
-    this.path = path;
-    this.size = size;
-    this.#modified = modified;
-  }
-
-  static async of(handle: FileHandle, path: string): Promise<Source> {
-    const found = await localFailure(() => handle.stat({ bigint: true }));
-    if (!found.isFile()) {
-      throw new UsageError(
-        "only a regular file can be put",
-        found.isDirectory() ? "-r puts a directory with all that is in it" : null,
-      );
-    }
-    return new Source(handle, path, Number(found.size), found.mtimeNs);
-  }
-
-  get revision(): string {
-    return `${this.size} ${this.#modified}`;
-  }
-
-  async chunk(offset: number): Promise<Buffer> {
-    const length = Math.min(FILE_BOUNDS.chunkBytes, this.size - offset);
-    const bytes = Buffer.alloc(length);
-    let read = 0;
-    while (read < length) {
-      const at = read;
-      const { bytesRead } = await localFailure(() =>
-        this.#handle.read(bytes, at, length - at, offset + at),
-      );
-      if (bytesRead === 0) throw changed();
-      read += bytesRead;
-    }
-    return bytes;
-  }
-
-  async refuseChange(): Promise<void> {
-    const { size, mtimeNs } = await localFailure(() => this.#handle.stat({ bigint: true }));
-    if (Number(size) !== this.size || mtimeNs !== this.#modified) throw changed();
-  }
-}
-
-function changed(): LemonError {
-  return new LemonError("revision_conflict", {
-    message: "The local file changed while it was read",
-  });
 }
 
 /** What is known of the part on the node; `mtimeMs` 0: it is not there. */
@@ -158,7 +74,7 @@ interface Part {
 }
 const NOTHING: Part = { size: 0, mtimeMs: 0 };
 
-class Upload {
+export class Upload {
   readonly #shell: Shell;
   readonly #report: Report;
   readonly #flags: PutFlags;
@@ -182,8 +98,8 @@ class Upload {
     this.#source = source;
   }
 
-  async run(path: string): Promise<Put | number> {
-    const destination = await this.#destination(path);
+  /** Puts it at `into`'s or `at`'s; answers what became of it, or the exit code of what was told. */
+  async run(destination: string): Promise<Put | number> {
     const part = this.#partOf(destination);
     const begun = await this.#find(part);
     const resumedAt = begun !== null && begun.size <= this.#source.size ? begun.size : 0;
@@ -195,18 +111,32 @@ class Upload {
   }
 
   /** Where it goes: into a directory under its own name. Refuses early what would be refused in the end. */
-  async #destination(path: string): Promise<string> {
+  async into(path: string): Promise<string> {
     const found = await this.#find(path);
-    if (found?.type === "directory") {
-      const inside = below(found.path, basename(this.#source.path));
-      const there = await this.#find(inside);
-      if (there?.type === "directory") throw new LemonError("is_directory");
-      return this.#unlessThere(inside, there);
-    }
+    if (found?.type === "directory") return this.at(below(found.path, basename(this.#source.path)));
     if (found === null && (nameOf(path) === null || path.endsWith("/"))) {
       throw new LemonError("not_found", { message: "There is no such directory on the node" });
     }
     return this.#unlessThere(found?.path ?? path, found);
+  }
+
+  /** The same for a path that is its own. */
+  async at(path: string): Promise<string> {
+    const found = await this.#find(path);
+    if (found?.type === "directory") throw new LemonError("is_directory");
+    return this.#unlessThere(path, found);
+  }
+
+  /** Whether a regular file of the very same bytes is there. */
+  async isThere(path: string): Promise<boolean> {
+    const found = await this.#find(path);
+    if (found?.type !== "regular" || found.size !== this.#source.size) return false;
+    let offset = 0;
+    for await (const chunk of readChunks(this.#link, this.#nodeId, found, 0)) {
+      if (!chunk.equals(await this.#source.chunk(offset))) return false;
+      offset += chunk.length;
+    }
+    return true;
   }
 
   #unlessThere(path: string, found: RemoteStat | null): string {
@@ -220,9 +150,9 @@ class Upload {
 
   #partOf(destination: string): string {
     const what = JSON.stringify([this.#source.path, this.#source.revision, destination]);
-    const digest = createHash("sha256").update(what).digest("hex").slice(0, 24);
+    const digest = createHash("sha256").update(what).digest("hex").slice(0, UPLOAD_PART.digits);
     const slash = destination.lastIndexOf("/");
-    return `${destination.slice(0, slash + 1)}.lemon-put-${digest}`;
+    return `${destination.slice(0, slash + 1)}${UPLOAD_PART.prefix}${digest}`;
   }
 
   /** What is at a path of the node; null when nothing is. */

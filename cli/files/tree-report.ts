@@ -8,6 +8,7 @@ export class TreeReport {
   #files = 0;
   #bytes = 0;
   #leftOut = 0;
+  #alreadyThere = 0;
 
   constructor(report: Report) {
     this.#report = report;
@@ -16,6 +17,11 @@ export class TreeReport {
   went(size: number): void {
     this.#files += 1;
     this.#bytes += size;
+  }
+
+  /** The very same was there before. */
+  wasThere(): void {
+    this.#alreadyThere += 1;
   }
 
   async leftOut(path: string, why: string): Promise<void> {
@@ -31,12 +37,14 @@ export class TreeReport {
       to,
       files: this.#files,
       bytes: this.#bytes,
+      alreadyThere: this.#alreadyThere,
       leftOut: this.#leftOut,
     };
     const files = this.#files === 1 ? "1 file" : `${this.#files} files`;
+    const before = this.#alreadyThere === 0 ? "" : `; ${this.#alreadyThere} were there already`;
     await this.#report.result(
       document,
-      () => `${printable(to, 4_096)}: ${files}, ${bytesText(this.#bytes)}\n`,
+      () => `${printable(to, 4_096)}: ${files}, ${bytesText(this.#bytes)}${before}\n`,
     );
     return this.#leftOut === 0 ? EXIT.ok : EXIT.failure;
   }

@@ -7,8 +7,9 @@
  * 2. The bytes are read back whole or not at all: a version, a count, a digest over all of it.
  *
  * Layout, little endian: version u8, count u32, entries in pre-order, SHA-256 of all before it. An entry:
- * level u8 (0 the target), mode u32, device u64, inode u64, size u64, mtime i64, ctime i64 (nanoseconds),
- * length of the name u8, name. The target's name is left out: the caller names it.
+ * level u8 (0 the target), mode u32, device u64, inode u64, size u64, mtime, ctime, length of the name u8,
+ * name. A time: seconds i64, nanoseconds u32 (as one number it would end in the year 2262). The target's name
+ * is left out: the caller names it.
  */
 import { createHash } from "node:crypto";
 import { LemonError } from "../../protocol/errors.ts";
@@ -39,10 +40,11 @@ export function isUnchanged(one: Revision, other: Revision): boolean {
   return isSameBesideChangeTime(one, other) && one.ctimeNs === other.ctimeNs;
 }
 
-const VERSION = 1;
+const VERSION = 2;
 const HEAD_BYTES = 5;
 const DIGEST_BYTES = 32;
-const ENTRY_BYTES = 46;
+const ENTRY_BYTES = 54;
+const NS_IN_S = 1_000_000_000n;
 
 /** What an entry takes, its name included. */
 export function candidateBytes(name: Buffer): number {
@@ -69,12 +71,22 @@ function write({ name, revision, children }: Candidate, level: number, into: Buf
   bytes.writeBigUInt64LE(revision.dev, 5);
   bytes.writeBigUInt64LE(revision.ino, 13);
   bytes.writeBigUInt64LE(revision.size, 21);
-  bytes.writeBigInt64LE(revision.mtimeNs, 29);
-  bytes.writeBigInt64LE(revision.ctimeNs, 37);
-  bytes.writeUInt8(name.length, 45);
+  writeTime(bytes, revision.mtimeNs, 29);
+  writeTime(bytes, revision.ctimeNs, 41);
+  bytes.writeUInt8(name.length, 53);
   name.copy(bytes, ENTRY_BYTES);
   into.push(bytes);
   for (const child of children) write(child, level + 1, into);
+}
+
+function writeTime(bytes: Buffer, ns: bigint, offset: number): void {
+  const rest = ((ns % NS_IN_S) + NS_IN_S) % NS_IN_S;
+  bytes.writeBigInt64LE((ns - rest) / NS_IN_S, offset);
+  bytes.writeUInt32LE(Number(rest), offset + 8);
+}
+
+function readTime(bytes: Buffer, offset: number): bigint {
+  return bytes.readBigInt64LE(offset) * NS_IN_S + BigInt(bytes.readUInt32LE(offset + 8));
 }
 
 interface Growing extends Candidate {
@@ -98,7 +110,7 @@ export function decodeCandidates(candidates: Uint8Array): Candidate {
   for (let left = count; left > 0; left -= 1) {
     const level = bytes.readUInt8(offset);
     const named = offset + ENTRY_BYTES;
-    const next = named + bytes.readUInt8(offset + 45);
+    const next = named + bytes.readUInt8(offset + 53);
     const candidate: Growing = {
       name: Buffer.from(bytes.subarray(named, next)),
       revision: {
@@ -106,8 +118,8 @@ export function decodeCandidates(candidates: Uint8Array): Candidate {
         dev: bytes.readBigUInt64LE(offset + 5),
         ino: bytes.readBigUInt64LE(offset + 13),
         size: bytes.readBigUInt64LE(offset + 21),
-        mtimeNs: bytes.readBigInt64LE(offset + 29),
-        ctimeNs: bytes.readBigInt64LE(offset + 37),
+        mtimeNs: readTime(bytes, offset + 29),
+        ctimeNs: readTime(bytes, offset + 41),
       },
       children: [],
     };

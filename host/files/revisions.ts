@@ -54,12 +54,11 @@ export class Revisions {
   }
 
   /** Throws `revision_conflict` unless an existing file is as the caller was told. */
-  demand(path: string, seen: Seen, expectedModifiedAtMs: number | null): void {
+  demand(path: string, seen: Seen, expectedModifiedAtMs: number): void {
     const told = this.#told.get(path);
     const isAsTold = told?.ms !== expectedModifiedAtMs || told.exact === exactly(seen);
-    // 0 means that nothing is there, whatever the file's time.
-    const isExpected = expectedModifiedAtMs !== 0 && expectedModifiedAtMs === modifiedMs(seen);
-    if (!isExpected || !isAsTold) throw new LemonError("revision_conflict");
+    if (expectedModifiedAtMs !== modifiedMs(seen) || !isAsTold)
+      throw new LemonError("revision_conflict");
   }
 }
 

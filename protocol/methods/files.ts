@@ -6,7 +6,7 @@ import { method, settledBy } from "../method.ts";
 import { nodeSelector } from "./nodes.ts";
 
 const nodeId = nodeSelector;
-const { path, modifiedAtMs } = fileFields;
+const { path, modifiedAtMs, sourceModifiedAtMs } = fileFields;
 const dataBase64 = base64Field(FILE_BOUNDS.chunkBytes);
 /** A path and the framing of an answer. */
 const FRAMING_BYTES = 16_384;
@@ -93,7 +93,7 @@ export const nodeFsMove = method({
     nodeId,
     path,
     destination: fileFields.destination,
-    expectedModifiedAtMs: modifiedAtMs,
+    expectedModifiedAtMs: sourceModifiedAtMs,
     overwrite: fileFields.overwrite.default(false),
   }),
   result: fileAnswers.move.extend({ moved: z.literal(true) }),

@@ -129,6 +129,16 @@ describe("lemon doctor", () => {
     expect(told?.finding).to.match(/^1 left: /);
   });
 
+  it("warns of the part of an upload, and says that the same upload goes on with it", async () => {
+    const root = join(folder.path, "root");
+    mkdirSync(root);
+    const part = join(root, `.lemon-put-${"0123456789ab".repeat(2)}`);
+    for (const path of [part, `${part}0`, join(root, ".lemon-put-notes")]) writeFileSync(path, "");
+    const found = await checkLeftovers([root], home);
+    expect(found).to.include({ level: "warn", finding: `1 left: ${part}` });
+    expect(found.mend).to.include("lemon fs put").and.not.include(".lemon-delete-");
+  });
+
   it("says when it could not look at everything", async () => {
     const root = join(folder.path, "root");
     mkdirSync(join(root, "a"), { recursive: true });

@@ -1,6 +1,8 @@
+import { execFileSync } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import {
   existsSync,
+  lstatSync,
   mkdirSync,
   readdirSync,
   readFileSync,
@@ -203,6 +205,32 @@ describe("lemon fs", () => {
         .and.match(/\r.\[K$/);
     });
 
+    it("replaces no FIFO and no device, and what a link leads to instead of the link", async () => {
+      remote.put("a", Buffer.from("hello"));
+      execFileSync("mkfifo", [local("fifo")]);
+      symlinkSync("/dev/null", local("null"));
+      for (const name of ["fifo", "null"]) {
+        expect(await fs("get", "worker-1:a", name)).to.equal(2);
+        expect(shell.stderr.text).to.include("no regular file");
+      }
+      expect(lstatSync(local("fifo")).isFIFO()).to.equal(true);
+      expect(lstatSync("/dev/null").isCharacterDevice()).to.equal(true);
+      mkdirSync(local("d"));
+      writeFileSync(local("d/file"), "old");
+      symlinkSync("d/file", local("link"));
+      expect(await fs("get", "worker-1:a", "link")).to.equal(0);
+      expect(lstatSync(local("link")).isSymbolicLink()).to.equal(true);
+      expect(readFileSync(local("d/file"), "utf8")).to.equal("hello");
+      expect(readdirSync(local("d"))).to.deep.equal(["file"]);
+    });
+
+    it("leaves no empty part of what may not be read", async () => {
+      remote.put("a", randomBytes(3 * MIB));
+      remote.meet("read", new LemonError("permission_denied"));
+      expect(await fs("get", "worker-1:a", "b")).to.equal(121);
+      expect(readdirSync(folder.path)).to.deep.equal([]);
+    });
+
     it("says why the local file can not be made", async () => {
       remote.put("a", Buffer.from("hello"));
       expect(await fs("get", "worker-1:a", "none/b")).to.equal(1);
@@ -287,72 +315,19 @@ describe("lemon fs", () => {
       expect(remote.bytes("b")).to.equal(null);
     });
 
+    it("waits for no other end of a FIFO", async () => {
+      execFileSync("mkfifo", [local("fifo")]);
+      expect(await fs("put", "fifo", "worker-1:b")).to.equal(2);
+      expect(shell.stderr.text).to.include("only a regular file");
+    });
+
     it("refuses what is no regular file before anything is sent", async () => {
       expect(await fs("put", ".", "worker-1:b")).to.equal(2);
-      expect(await fs("put", "none", "worker-1:b")).to.equal(1);
+      expect(await fs("put", "none", "worker-1:b")).to.equal(2);
+      expect(await fs("put", "a.bin/none", "worker-1:b")).to.equal(2);
+      expect(await fs("put", "-r", "none", "worker-1:b", "--json")).to.equal(2);
+      expect(shell.stderr.text).to.include("no such file");
       expect(peer.requests).to.deep.equal([]);
-    });
-  });
-
-  describe("get and put of a tree", () => {
-    it("bring it there and back, links left out and said so", async () => {
-      mkdirSync(local("tree/below"), { recursive: true });
-      writeFileSync(local("tree/a"), "1");
-      writeFileSync(local("tree/below/.b"), "22");
-      symlinkSync("a", local("tree/link"));
-      expect(await fs("put", "-r", "tree", "worker-1:copy", "--json")).to.equal(1);
-      expect(shell.document).to.include({ files: 2, bytes: 3, leftOut: 1 });
-      expect(shell.stderr.text).to.include("tree/link (symlink)");
-      expect(remote.bytes("copy/below/.b")?.toString()).to.equal("22");
-      shell = newShell();
-      expect(await fs("get", "-r", "worker-1:copy", "back", "--json")).to.equal(0);
-      expect(shell.document).to.include({ files: 2, bytes: 3, leftOut: 0 });
-      expect(readFileSync(local("back/a"), "utf8")).to.equal("1");
-      expect(readFileSync(local("back/below/.b"), "utf8")).to.equal("22");
-    });
-
-    it("put it below a directory that is there, and stop at what may not be replaced", async () => {
-      mkdirSync(local("tree"));
-      writeFileSync(local("tree/a"), "1");
-      remote.directories.add("d");
-      expect(await fs("put", "-r", "tree", "worker-1:d")).to.equal(0);
-      expect(remote.bytes("d/tree/a")?.toString()).to.equal("1");
-      expect(await fs("put", "-r", "tree", "worker-1:d")).to.equal(123);
-    });
-
-    for (const name of ["..", "../x", "a/b", "", "."]) {
-      it(`make nothing elsewhere when a node names an entry ${JSON.stringify(name)}`, async () => {
-        peer.on("node.fs.list", ({ path }) => ({
-          path,
-          entries: [
-            {
-              name,
-              type: "regular",
-              size: 0,
-              mtimeMs: 1,
-              mode: 0,
-              mime: "",
-              readable: true,
-              writable: true,
-            },
-          ],
-          limit: 500,
-          truncated: false,
-        }));
-        expect(await fs("get", "-r", "worker-1:d", "back")).to.equal(1);
-        expect(readdirSync(local("back"))).to.deep.equal([]);
-      });
-    }
-
-    it("say what could not be listed", async () => {
-      peer.on("node.fs.list", ({ path }) => ({
-        path,
-        entries: [{ name: "x", error: "permission_denied" }],
-        limit: 500,
-        truncated: true,
-      }));
-      expect(await fs("get", "-r", "worker-1:d", "back", "--json")).to.equal(1);
-      expect(shell.document).to.include({ files: 0, leftOut: 2 });
     });
   });
 

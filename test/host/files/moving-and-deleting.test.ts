@@ -1,3 +1,4 @@
+import { execFileSync } from "node:child_process";
 import {
   existsSync,
   linkSync,
@@ -128,6 +129,14 @@ for (const { name, openAt } of waysToOpen())
       ).to.equal("revision_conflict");
       move("a/file", "b/x");
     });
+
+    for (const time of ["@0", "@-1", "1901-12-14", "2262-04-12", "2400-01-01"])
+      it(`moves and deletes what bears the time ${time}`, () => {
+        execFileSync("touch", ["-d", time, join(home, "a/file")]);
+        expect(move("a/file", "b/moved").destination).to.equal(join(home, "b/moved"));
+        expect(remove("b", true).path).to.equal(join(home, "b"));
+        expect(existsSync(join(home, "b"))).to.equal(false);
+      });
 
     it("lets the next write go on with the time that the source had", () => {
       const { mtimeMs } = files.stat({ path: "a/file" });
