@@ -163,6 +163,8 @@ class Port implements HttpServer {
     this.#server.maxHeadersCount = 0;
     this.#server.on("connection", (socket: Socket) => this.#accepted(socket));
     this.#server.on("request", (request, response) => this.#request(request, response));
+    // Nothing here depends on what is expected, and Node's own 417 has no envelope (RFC 9110 10.1.1: MAY).
+    this.#server.on("checkExpectation", (request, response) => this.#request(request, response));
     this.#server.on("upgrade", (request, socket, head) => this.#upgrade(request, socket, head));
     this.#server.on("clientError", (error, socket) => {
       const answer = unreadable(error);

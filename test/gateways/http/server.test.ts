@@ -194,6 +194,16 @@ describe("the control plane's port", () => {
       assert.deepEqual(upgraded, []);
     });
 
+    it("answers as ever whatever is expected of it", async () => {
+      for (const expected of ["100-continue", "a miracle"]) {
+        const head = `GET /healthz HTTP/1.1\r\nHost: a\r\nExpect: ${expected}\r\nConnection: close\r\n\r\n`;
+        const answer = await exchange(head);
+        assert.include(answer, "HTTP/1.1 200 OK\r\n");
+        assert.include(answer, "X-Content-Type-Options: nosniff");
+        assert.isTrue(answer.endsWith('{"ok":true}'), answer);
+      }
+    });
+
     it("answers what is no HTTP with 400, and a head that is too large with 431", async () => {
       assert.match(await exchange("hello\r\n\r\n"), /^HTTP\/1\.1 400 [\s\S]*"INVALID_REQUEST"/);
       assert.match(await exchange("GET /healthz HTTP/1.1\r\n\r\n"), /^HTTP\/1\.1 400 /);
