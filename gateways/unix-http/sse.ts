@@ -6,7 +6,9 @@
  * 2. The headers leave at once. Nothing is sent before the source is there: what it refuses is a plain error.
  * 3. What waits for a reader is one batch and what the socket holds. One that takes nothing for `STALL_MS` is
  *    cut, without an end of the response: it can tell that from the end of the stream.
- * 4. However a stream ends, its source is closed and its place is free.
+ * 4. Only a source that is at its end ends the response. Whoever is cut off because the agent goes can tell that
+ *    there is more to come, and comes back for it.
+ * 5. However a stream ends, its source is closed and its place is free.
  */
 import type { ServerResponse } from "node:http";
 import type { Frame, FrameReader } from "../../actors/job/messages.ts";
@@ -159,7 +161,7 @@ class Stream {
     this.#reader.close();
     const response = this.#response;
     response.off("close", this.#gone);
-    if (reason === "normal" || reason === "shutdown") response.end();
+    if (reason === "normal") response.end();
     else response.destroy();
   }
 

@@ -200,11 +200,11 @@ describe("A stream of server-sent events", () => {
     expect(feed().closes).to.equal(0);
   });
 
-  it("ends properly when the agent ends", async () => {
+  it("is cut, not ended, when the agent ends: its source has more to come", async () => {
     const seen = await door.follow();
     await seen.until(has("\n\n"));
     await door.system.shutdown();
-    expect(await seen.ended).to.equal(true);
+    expect(await seen.ended).to.equal(false);
     expect(feed().closes).to.equal(1);
   });
 });
