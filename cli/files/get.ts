@@ -8,7 +8,6 @@
 import { createHash } from "node:crypto";
 import { constants as files } from "node:fs";
 import { type FileHandle, open, realpath, rename, stat, unlink } from "node:fs/promises";
-import { userInfo } from "node:os";
 import { dirname, join, resolve } from "node:path";
 import { LemonError } from "../../protocol/errors.ts";
 import { EXIT, UsageError } from "../exit.ts";
@@ -121,7 +120,7 @@ async function isEmpty(handle: FileHandle): Promise<boolean> {
 async function begin(handle: FileHandle, size: number): Promise<number> {
   const stats = await localFailure(() => handle.stat());
   const { size: there, uid } = stats;
-  if (uid !== userInfo().uid || !stats.isFile()) {
+  if (uid !== process.geteuid?.() || !stats.isFile()) {
     throw new LemonError("permission_denied", {
       message: "The part of an earlier copy is somebody else's",
     });

@@ -11,6 +11,7 @@ import type { OpenAt } from "../native/directory.ts";
 import type { Entry } from "../native/entry.ts";
 import { type Met, openMet } from "../native/file.ts";
 import type { Place } from "../path-walk.ts";
+import { SystemError } from "../system-error.ts";
 import { Anchors, isSameObject, rootStays } from "./anchors.ts";
 import type { NamedPlace } from "./capture.ts";
 import { deletePreviewed } from "./delete.ts";
@@ -188,7 +189,8 @@ class RootedFiles implements FileOperations {
         const demandRevision = (source: Entry) =>
           this.#revisions.demand(from.path, source, expectedModifiedAtMs);
         const places = { from: named(from), to: destinationOf(to, from, overwrite) };
-        moveEntry({ ...places, demandRevision, overwrite }, this.#anchors);
+        const openSource = () => openHarmless(existing(from));
+        moveEntry({ ...places, demandRevision, overwrite, openSource }, this.#anchors);
         for (const place of [from, to]) this.#revisions.forget(place.path);
         return { path: from.path, destination: to.path };
       }),
@@ -252,6 +254,13 @@ function existing(place: Place): Met {
   const met = metAt(place);
   if (met === null) throw new LemonError("not_found");
   return met;
+}
+
+/** Opens what can be opened without an effect; EACCES for what else. */
+function openHarmless(met: Met): number {
+  const stats = fstatSync(met.handle);
+  if (!stats.isFile() && !stats.isDirectory()) throw new SystemError("open", "EACCES");
+  return openMet(met, constants.O_RDONLY);
 }
 
 /** What may be moved or removed: not a root. */

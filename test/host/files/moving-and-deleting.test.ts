@@ -1,5 +1,7 @@
 import { execFileSync } from "node:child_process";
 import {
+  chmodSync,
+  chownSync,
   existsSync,
   linkSync,
   mkdirSync,
@@ -13,7 +15,7 @@ import {
 import { join } from "node:path";
 import { expect } from "chai";
 import type { FileOperations } from "../../../host/files/operations.ts";
-import { treeOf } from "../../support/file-places.ts";
+import { asOrdinaryUser, ordinaryUser, treeOf } from "../../support/file-places.ts";
 import { type FilesRoom, filesRoom, waysToOpen } from "../../support/files-room.ts";
 import { refusalOf } from "../../support/refusal.ts";
 
@@ -137,6 +139,24 @@ for (const { name, openAt } of waysToOpen())
         expect(remove("b", true).path).to.equal(join(home, "b"));
         expect(existsSync(join(home, "b"))).to.equal(false);
       });
+
+    it("moves within and out of a directory that may be written and not read", async () => {
+      for (const path of ["a", "b", "a/file"]) chownSync(join(home, path), ordinaryUser(), -1);
+      chmodSync(join(home, "a"), 0o300);
+      for (const path of [room.top, home]) chmodSync(path, 0o755);
+      const { mtimeMs } = files.stat({ path: "a/file" });
+      const asUser = (path: string, destination: string) =>
+        asOrdinaryUser(() =>
+          files.move({ path, destination, expectedModifiedAtMs: mtimeMs, overwrite: false }),
+        );
+      asUser("a/file", "a/other");
+      asUser("a/other", "b/file");
+      asUser("b/file", "a/file");
+      // Neither it nor its directory can be opened: nothing would say that it is on the disk.
+      chmodSync(join(home, "a/file"), 0);
+      expect(await codeOf(() => asUser("a/file", "a/other"))).to.equal("permission_denied");
+      expect(readdirSync(join(home, "b"))).to.deep.equal([]);
+    });
 
     it("lets the next write go on with the time that the source had", () => {
       const { mtimeMs } = files.stat({ path: "a/file" });
