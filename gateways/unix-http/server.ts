@@ -81,6 +81,10 @@ export async function createUnixHttp(options: UnixHttpOptions): Promise<UnixHttp
   return gateway;
 }
 
+function noSchema(): never {
+  throw new Error("no route has a schema of the framework's");
+}
+
 const HTTP_CODE = /^(?:HPE_|ERR_HTTP_)/;
 
 class Gateway implements UnixHttp {
@@ -101,6 +105,10 @@ class Gateway implements UnixHttp {
     this.#limits = limits;
     this.#app = fastify({
       logger: false,
+      // Routes have their own schemas. Without these two it loads compilers for JSON Schema, some MB of them.
+      schemaController: {
+        compilersFactory: { buildValidator: noSchema, buildSerializer: noSchema },
+      },
       exposeHeadRoutes: false,
       return503OnClosing: false,
       routerOptions: { maxParamLength: limits.headBytes },
