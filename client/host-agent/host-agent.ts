@@ -1,5 +1,6 @@
 /** Owns the typed client of a host-agent: every route by its name, over the UNIX socket. */
 import { Readable } from "node:stream";
+import type { JobView } from "../../protocol/host-agent/job.ts";
 import type { RouteSpec } from "../../protocol/host-agent/route.ts";
 import {
   ROUTES,
@@ -22,13 +23,26 @@ export interface HostAgentOptions {
   readonly timers?: Timers;
 }
 
-export interface RouteInput<R extends RouteName> {
-  readonly params?: RouteParams<R> | undefined;
-  readonly query?: RouteQueryInput<R> | undefined;
-  readonly body?: RouteBodyInput<R> | undefined;
-  readonly idempotencyKey?: string | undefined;
-  readonly signal?: AbortSignal | undefined;
-}
+type Nothing = Record<never, never>;
+
+/** Demanded where something in it is. */
+type Given<Name extends string, T> = [T] extends [null]
+  ? { readonly [N in Name]?: undefined }
+  : Nothing extends T
+    ? { readonly [N in Name]?: T | undefined }
+    : { readonly [N in Name]: T };
+
+/** What a route takes: what it can not do without is demanded. */
+export type RouteInput<R extends RouteName> = Given<"params", RouteParams<R>> &
+  Given<"query", RouteQueryInput<R>> &
+  Given<"body", RouteBodyInput<R>> & {
+    readonly idempotencyKey?: string | undefined;
+    readonly signal?: AbortSignal | undefined;
+  };
+
+/** The rest of a call. */
+export type RouteArguments<R extends RouteName> =
+  Nothing extends RouteInput<R> ? [input?: RouteInput<R>] : [input: RouteInput<R>];
 
 /** The routes that send events. */
 export type StreamName = "jobLog" | "journalFollow" | "networkEvents";
@@ -59,12 +73,15 @@ export class HostAgent {
   }
 
   /** One route that answers JSON. Errors: `HostAgentCallError`. */
-  async call<R extends CallName>(route: R, input: RouteInput<R> = {}): Promise<RouteResult<R>> {
+  async call<R extends CallName>(route: R, ...[input]: RouteArguments<R>): Promise<RouteResult<R>> {
+    // The two halves are shipped together (lockstep): what it answers is what this version declares.
+    return (await this.#ask(route, input ?? {})) as RouteResult<R>;
+  }
+
+  async #ask(route: CallName, input: Input): Promise<unknown> {
     const inTime = AbortSignal.timeout(this.#timeoutMs);
     const signal = input.signal === undefined ? inTime : AbortSignal.any([input.signal, inTime]);
-    const sent: Input = input;
-    // The two halves are shipped together (lockstep): what it answers is what this version declares.
-    return (await this.#requests.json(targetOf(route), { ...sent, signal })) as RouteResult<R>;
+    return await this.#requests.json(targetOf(route), { ...input, signal });
   }
 
   /** One route that sends events: each frame once, in order, over cuts. Errors, while iterating: as `call`. */
@@ -82,7 +99,8 @@ export class HostAgent {
     body: RouteBodyInput<R>,
     options: { readonly idempotencyKey?: string; readonly signal?: AbortSignal } = {},
   ): Promise<Job> {
-    return new Job(this, await this.call(route, { ...options, body }), this.#timers);
+    // Every one of these routes answers its job.
+    return new Job(this, (await this.#ask(route, { ...options, body })) as JobView, this.#timers);
   }
 
   /** A job that is there. Errors: `unknown-job`. */

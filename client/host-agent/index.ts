@@ -6,6 +6,7 @@ export {
   HostAgent,
   type HostAgentOptions,
   type JobName,
+  type RouteArguments,
   type RouteInput,
   type StreamName,
 } from "./host-agent.ts";

@@ -14,6 +14,7 @@
 import { randomUUID } from "node:crypto";
 import { hasEnded, type JobView, jobStatus } from "../../protocol/host-agent/job.ts";
 import type { RouteBodyInput } from "../../protocol/host-agent/routes.ts";
+import type { RouteArguments } from "../host-agent/index.ts";
 import { platformTimers, type Timers } from "../timers.ts";
 import { failureOf, type ReconciledHost, type StateSummary } from "./host.ts";
 import { type Setting, type SettingKey, type SettingValues, settingOf } from "./settings.ts";
@@ -179,8 +180,9 @@ export class Reconciler {
       const id = `reconciler:${randomUUID()}`;
       this.#store.recordOperation(id, kind, this.#nowMs());
       try {
-        // The routes that start a job all answer one.
-        const job = (await this.#host.call(kind, { body, idempotencyKey: id })) as JobView;
+        // The routes that start a job all take these two, and answer a job.
+        const rest = [{ body, idempotencyKey: id }] as unknown as RouteArguments<K>;
+        const job = (await this.#host.call(kind, ...rest)) as JobView;
         this.#store.startedOperation(id, job.job_id);
         return job;
       } catch (failure) {

@@ -30,7 +30,7 @@ async function act({ path, set, begin }: Order): Promise<void> {
   const reconciler = new Reconciler({
     path,
     host: {
-      async call(route, input) {
+      async call(route, ...[input]) {
         serial += 1;
         const answer = Promise.withResolvers<never>();
         waiting.set(serial, answer);

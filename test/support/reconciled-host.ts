@@ -1,5 +1,5 @@
 /** Owns a host in memory for the reconciler's tests: its state, what was asked of it, and how it fails. */
-import type { CallName, RouteInput } from "../../client/host-agent/index.ts";
+import type { CallName, RouteArguments } from "../../client/host-agent/index.ts";
 import type { ReconciledHost, StateSummary } from "../../client/reconciler/index.ts";
 import type { JobView } from "../../protocol/host-agent/job.ts";
 import type { RouteName, RouteResult } from "../../protocol/host-agent/routes.ts";
@@ -61,8 +61,8 @@ export class HostInMemory implements ReconciledHost {
   reachable = true;
   mishap: Mishap | null = null;
 
-  async call<R extends CallName>(route: R, input: RouteInput<R> = {}): Promise<RouteResult<R>> {
-    return (await this.answer(route, input)) as RouteResult<R>;
+  async call<R extends CallName>(route: R, ...[input]: RouteArguments<R>): Promise<RouteResult<R>> {
+    return (await this.answer(route, input ?? {})) as RouteResult<R>;
   }
 
   /** The same without its types, for a host that is asked across a process. */

@@ -218,6 +218,19 @@ describe("a call to the host-agent", () => {
     });
   });
 
+  it("does not compile without what its route can not do without", () => {
+    const never = (): unknown => [
+      // @ts-expect-error: whose home?
+      agent.client.call("userHome"),
+      // @ts-expect-error: which zone?
+      agent.client.call("setTimezone", {}),
+      // @ts-expect-error: no such role.
+      agent.client.call("setRole", { body: { user: "alex", role: "root" } }),
+      agent.client.call("wifiScan"),
+    ];
+    expect(never).to.be.a("function");
+  });
+
   it("is offered for every route, each in the way that its declaration says", async () => {
     const streams = ["jobLog", "journalFollow", "networkEvents"];
     const bytes = ["filesDownload", "filesUpload"];
