@@ -2,6 +2,8 @@
  * The door of the SDK: a typed client of a lemon control plane. Nothing behind it needs Node: it runs
  * in browsers and in Node alike, on the platform's `WebSocket` or on a socket that is handed in.
  */
+export { type ErrorCode, LemonError } from "../protocol/errors.ts";
+export type { InputOf, MethodName, ResultOf } from "../protocol/methods.ts";
 export { type BackoffPolicy, DEFAULT_BACKOFF } from "./backoff.ts";
 export { type Client, type ConnectionEnd, type ConnectOptions, connect } from "./client.ts";
 export type { CallOptions } from "./connection.ts";

@@ -1,5 +1,5 @@
 import { expect } from "chai";
-import { type Client, connect } from "../../client/index.ts";
+import { type Client, connect, LemonError } from "../../client/index.ts";
 import { FakeControlPlane, type PeerConnection, SILENCE } from "../support/fake-control-plane.ts";
 import { refusalOf } from "../support/refusal.ts";
 
@@ -47,8 +47,8 @@ describe("a client on the platform's WebSocket", () => {
 
   it("refuses a code or reason that no program may send, and stays connected", async () => {
     for (const code of [0, 999, 1001, 1002, 2999, 5000, 3000.5, Number.NaN])
-      expect(() => client.close(code), String(code)).to.throw("closed with 1000");
-    expect(() => client.close(1000, "é".repeat(62))).to.throw("at most 123 bytes");
+      expect(() => client.close(code), String(code)).to.throw(LemonError, "closed with 1000");
+    expect(() => client.close(1000, "é".repeat(62))).to.throw(LemonError, "at most 123 bytes");
     expect(client.connected).to.equal(true);
   });
 });
