@@ -69,6 +69,16 @@ describe("The jobs of a host", () => {
     ]);
   });
 
+  it("each have a time limit above 0 and say in so many words whether they are dangerous", () => {
+    const kinds = hostJobKinds(host);
+    expect(kinds).to.have.length.greaterThan(0);
+    for (const kind of kinds) {
+      expect(kind.maxDurationMs, kind.name).to.be.greaterThan(0);
+      expect(Object.hasOwn(kind, "dangerous"), kind.name).to.equal(true);
+      expect(kind.dangerous, kind.name).to.be.a("boolean");
+    }
+  });
+
   it("update the whole system, or to the images that are named", async () => {
     const whole = await room.start("system-update", {});
     await room.start("system-update", { brain_image: "brain:2", extra: 1 });

@@ -62,6 +62,16 @@ describe("a call to the host-agent", () => {
     expect(bytes).to.equal(100_000);
   });
 
+  it("does not take a part of a file for the whole", async () => {
+    agent.script = (request, response) => {
+      response.writeHead(200, { "content-length": "100" });
+      response.write("x".repeat(10), () => request.socket.destroy());
+    };
+    const bytes = await agent.client.download({ user: "alex", root: "home", path: "f" });
+    const cut = await bytes.toArray().catch((failure: unknown) => failure);
+    expect(cut).to.be.an.instanceOf(Error);
+  });
+
   it("sends no more of a file that was refused, and lets go of its source", async () => {
     agent.script = (_request, response) =>
       json(response, { code: "no-space", message: "no space" }, 507);
