@@ -56,8 +56,9 @@ export class CallError extends LemonError {
     super(code, {
       ...options,
       message: uncertain ? `${message}. ${uncertainty(call.method, settledBy)}` : message,
-      // A read may be repeated whatever became of its answer.
-      retrySafe: options.retrySafe ?? (ERRORS[code].retrySafe || (!mutation && isLost(code))),
+      // Reads may be repeated whatever became of their answer, and some mutations.
+      retrySafe:
+        options.retrySafe ?? (ERRORS[code].retrySafe || (call.spec.retrySafe && isLost(code))),
       mutationMayHaveApplied: uncertain,
     });
     this.method = call.method;

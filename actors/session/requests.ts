@@ -177,7 +177,7 @@ export class Requests {
     const { connection, log } = this.#setting;
     let error: LemonError;
     if (failure instanceof LemonError) {
-      error = failure;
+      error = route?.retrySafe === true ? repeatable(failure) : failure;
     } else {
       error = new LemonError("internal_error");
       const fields = { method: route?.method };
@@ -186,6 +186,14 @@ export class Requests {
     }
     connection.answer(errorText(id, error, route?.mutation ?? false));
   }
+}
+
+/** Where the call may be repeated after a lost answer, it may be after one that never came. */
+function repeatable(error: LemonError): LemonError {
+  const { code, wire, message, details, mutationMayHaveApplied } = error;
+  const isLost = mutationMayHaveApplied && (wire === "TIMEOUT" || wire === "UNAVAILABLE");
+  if (!isLost || error.retrySafe) return error;
+  return new LemonError(code, { wire, message, details, mutationMayHaveApplied, retrySafe: true });
 }
 
 /** UTF-8 takes one to three bytes a UTF-16 unit, so most texts need no counting. */

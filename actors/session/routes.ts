@@ -16,6 +16,8 @@ import type { Caller, MethodHandlers } from "./handler.ts";
 export interface Route {
   readonly method: string;
   readonly mutation: boolean;
+  /** Whether the very same call may be repeated after a lost answer. */
+  readonly retrySafe: boolean;
   /** Reads the parameters and checks the caller. Throws what the request is refused with. */
   admit(raw: unknown, caller: Caller): Admitted;
   /** Whether a handler's result is what was declared. */
@@ -62,6 +64,7 @@ function route(spec: MethodSpec, handler: AnyHandler): Route {
   return {
     method: spec.name,
     mutation: spec.effect === "mutation",
+    retrySafe: spec.retrySafe,
     admit(raw, caller) {
       const params = readParams(raw);
       checkRights(spec, caller);

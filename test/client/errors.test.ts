@@ -5,6 +5,17 @@ import { METHODS, type MethodName } from "../../protocol/methods.ts";
 /** What callers choose to be shown, in logs too. */
 const IDS: readonly string[] = ["nodeId", "processId", "operationId"];
 
+describe("a call whose answer was lost", () => {
+  for (const [name, spec] of METHODS) {
+    const { retrySafe } = spec;
+    it(`of ${name} may ${retrySafe ? "" : "not "}be repeated, as its declaration says`, () => {
+      const call = { spec: { ...spec, name }, method: name as MethodName, params: {} };
+      for (const code of ["link_lost", "timeout", "aborted"] as const)
+        expect(new CallError(code, call).retrySafe, code).to.equal(retrySafe);
+    });
+  }
+});
+
 describe("the text of an uncertain call", () => {
   for (const [name, spec] of METHODS) {
     if (spec.settledBy === null) continue;

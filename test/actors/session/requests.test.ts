@@ -172,6 +172,22 @@ describe("a request", () => {
       );
     });
 
+    it("and told to come again when nothing is known, where that does no harm", () => {
+      const lost = () => Promise.reject(new LemonError("timeout"));
+      const failed = () => Promise.reject(new LemonError("internal_error"));
+      return within({ "node.list": lost, "config.set": lost, status: failed }, async (client) => {
+        const told = async (method: string, params = {}) =>
+          (await client.call(method, params)).error?.details;
+        assert.deepEqual(await told("node.list"), { code: "timeout", retrySafe: true });
+        assert.deepEqual(await told("config.set", { key: "a", value: 1 }), {
+          code: "timeout",
+          retrySafe: true,
+          mutationMayHaveApplied: true,
+        });
+        assert.deepEqual(await told("status"), { code: "internal_error", retrySafe: false });
+      });
+    });
+
     it("without a word of what happened when its handler fails unexpectedly", () => {
       let attempt = 0;
       const odd: readonly (() => unknown)[] = [
