@@ -278,6 +278,16 @@ export const ERRORS = {
     "The destination's master key is not the one its secrets are under; restore that one",
   ),
   secret_key_exists: row("CONFLICT", false, "There is a master key already; nothing was changed"),
+  secret_key_busy: row(
+    "UNAVAILABLE",
+    true,
+    "Another process changes the master key at this moment; nothing was changed, do it again",
+  ),
+  secret_key_limit: row(
+    "UNAVAILABLE",
+    false,
+    'The machine keeps 1,000 earlier master keys and drops none by itself; see "Secrets" in docs/operator.md',
+  ),
   secret_key_external: row(
     "CONFLICT",
     false,

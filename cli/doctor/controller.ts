@@ -19,6 +19,7 @@ import { trustingAgent } from "../socket.ts";
 import { resolveTarget, type Target, type TargetFlags } from "../target.ts";
 import { checkCertificate } from "./certificate.ts";
 import { type Finding, fail, ok, warn } from "./check.ts";
+import { checkControllersVault, checkNodesVault } from "./secrets.ts";
 
 /** `required`: the user named a controller, so that none there is a failure. */
 export async function* checkController(
@@ -52,6 +53,7 @@ export async function* checkController(
     yield await checkVersion(client, target);
     const missing = await missingParts(target);
     yield* missing.map(checkPart);
+    yield await checkControllersVault(client);
     yield* checkNodes(client, !missing.includes("hub"));
   } catch (error) {
     if (!(error instanceof LemonError)) throw error;
@@ -204,9 +206,15 @@ async function* checkNodes(client: Client, hasHub: boolean): AsyncGenerator<Find
     yield warn("nodes", "none is enrolled", "join one with `lemon node join`");
     return;
   }
-  for (const { nodeId, name } of nodes) {
+  for (const { nodeId, name, capabilities } of nodes) {
     try {
-      yield await checkNode(client, nodeId, hasHub);
+      const found = await checkNode(client, nodeId, hasHub);
+      yield found;
+      const isServed = found.level === "ok" && "node.secrets.list" in capabilities;
+      const vault = isServed
+        ? await checkNodesVault(client, nodeId, `${found.name}'s vault`)
+        : null;
+      if (vault !== null) yield vault;
     } catch (error) {
       if (!(error instanceof LemonError)) throw error;
       yield fail(`node ${name}`, `can not be asked (${error.code})`, "see the controller's log");

@@ -18,6 +18,7 @@ import {
   checkRuntime,
   checkSpace,
 } from "./machine.ts";
+import { checkMasterKey } from "./secrets.ts";
 
 const DEFAULT_PORT = 4_040;
 
@@ -50,6 +51,7 @@ async function* examine(shell: Shell, flags: DoctorFlags): AsyncGenerator<Findin
     yield* await checkFolders(home);
     yield* await checkIdentities(home);
     yield* await checkRunFolder(home);
+    yield await checkMasterKey(home, shell.environment);
   }
   const added = (flags.allowedRoot ?? []).map((root) => resolve(shell.cwd, root));
   yield await checkLeftovers([shell.homeDirectory, ...added], home);

@@ -84,6 +84,7 @@ Examples:
 ${EXIT_CODES}`;
 
 const ROTATION = `
-The earlier key is kept beside the new one until nothing needs it. A key in LEMON_SECRETS_MASTER_KEY is
-yours to change: put the earlier one into LEMON_SECRETS_MASTER_KEY_PREVIOUS, and start again.
+Earlier keys are kept beside the new one: other vaults of the account may need them. A key in
+LEMON_SECRETS_MASTER_KEY is yours to change: put the earlier one into LEMON_SECRETS_MASTER_KEY_PREVIOUS,
+and start again.
 ${EXIT_CODES}`;

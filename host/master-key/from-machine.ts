@@ -1,7 +1,7 @@
 /** Owns the master key of this machine as a role finds it: the keychain, the environment, the file. */
 import { Secret } from "../../protocol/secret.ts";
 import type { Clock } from "../clock.ts";
-import { keyFile } from "./key-file.ts";
+import { changingKeys, keyFile } from "./key-file.ts";
 import { keychain } from "./keychain.ts";
 import { type KeyTexts, type MasterKeys, masterKeys } from "./master-keys.ts";
 
@@ -22,6 +22,7 @@ export function machineKeys({ home, environment, clock }: MachineKeysOptions): M
     keychain: keychain({ platform: process.platform, environment, clock }),
     environment: variables(environment),
     file: keyFile(home),
+    exclusively: (change) => changingKeys(home, change),
   });
 }
 

@@ -1,13 +1,35 @@
 /**
  * Owns the master key in a file of this account: `secrets_master_key` in lemon's state folder, 0600 in 0700, and
  * beside it `secrets_master_key.previous` with the earlier ones.
+ *
+ * 1. Keys change while the state folder is locked (flock(2)): by one process at a time.
+ * 2. What a write left that was cut off is removed before the next.
  */
+import { readdir, unlink } from "node:fs/promises";
 import { join } from "node:path";
+import { LemonError } from "../../protocol/errors.ts";
 import { Secret } from "../../protocol/secret.ts";
+import { lockDirectory } from "../file-lock.ts";
 import { ensurePrivateDirectory, readSecureFile, writeSecureFile } from "../secure-file.ts";
+import { systemFailure } from "../system-error.ts";
 import type { KeyPlace } from "./master-keys.ts";
 
 export const MASTER_KEY_FILE = "secrets_master_key";
+/** Temporary names of `writeSecureFile`. */
+const LEFT_BEHIND = /^\.secrets_master_key(?:\.previous)?\.[0-9a-f]{16}\.tmp$/;
+
+/** Runs a change of this machine's keys alone. `home` is made where it is missing. Errors: `secret_key_busy`, those of private files. */
+export async function changingKeys<T>(home: string, change: () => Promise<T>): Promise<T> {
+  await ensurePrivateDirectory(home);
+  const lock = lockDirectory(home);
+  if (lock === null) throw new LemonError("secret_key_busy");
+  try {
+    await removeLeftBehind(home);
+    return await change();
+  } finally {
+    lock.release();
+  }
+}
 
 /** `home` is the state folder. Errors: those of private files. */
 export function keyFile(home: string): KeyPlace {
@@ -17,8 +39,8 @@ export function keyFile(home: string): KeyPlace {
     async read() {
       return { current: await textAt(current), previous: await textAt(previous) };
     },
-    writeCurrent: (text) => put(home, current, text),
-    writePrevious: (text) => put(home, previous, text),
+    writeCurrent: (text) => put(current, text),
+    writePrevious: (text) => put(previous, text),
   };
 }
 
@@ -27,7 +49,16 @@ async function textAt(path: string): Promise<Secret | null> {
   return bytes === null ? null : Secret.take(bytes);
 }
 
-async function put(home: string, path: string, text: Secret): Promise<void> {
-  await ensurePrivateDirectory(home);
+async function put(path: string, text: Secret): Promise<void> {
   await text.use((bytes) => writeSecureFile(path, bytes));
+}
+
+async function removeLeftBehind(home: string): Promise<void> {
+  try {
+    for (const name of await readdir(home)) {
+      if (LEFT_BEHIND.test(name)) await unlink(join(home, name));
+    }
+  } catch (failure) {
+    throw systemFailure(failure);
+  }
 }

@@ -5,8 +5,10 @@
  * 1. A key is standard base64 of at least 32 bytes. The first source that holds anything counts, be it weak; only a
  *    keychain whose value is unusable is passed over.
  * 2. A new key takes the place of the old one only after the old one is kept beside it: whatever is still under
- *    that opens, whenever the process is killed.
- * 3. The environment's key is the operator's: it is never written.
+ *    that opens, whenever the process is killed. Keys change one change at a time, whichever process makes it.
+ * 3. No earlier key is ever dropped: a vault that was not opened since, or whose process goes on under an earlier
+ *    one, may need any of them. Where there is no room for more, no key is replaced.
+ * 4. The environment's key is the operator's: it is never written.
  */
 import { randomBytes } from "node:crypto";
 import { LemonError } from "../../protocol/errors.ts";
@@ -50,11 +52,11 @@ export interface MasterKeys {
   /** Null when there is none. Whoever is given the keys destroys them. Errors: `weak_master_key`, `permission_denied`. */
   read(): Promise<MasterKey | null>;
   status(): Promise<MasterKeyStatus>;
-  /** Makes a random key where there is none. Errors: `secret_key_exists`, those of `read`. */
+  /** Makes a random key where there is none. Errors: `secret_key_exists`, `secret_key_busy`, those of `read`. */
   create(): Promise<KeySource>;
   /**
    * Makes `key` the current one; nothing happens when it is. Errors: `weak_master_key`, `secret_key_missing`,
-   * `secret_key_external`, `unavailable` (the keychain).
+   * `secret_key_external`, `secret_key_limit`, `secret_key_busy`, `unavailable` (the keychain).
    */
   replace(key: Secret): Promise<void>;
 }
@@ -75,12 +77,14 @@ export interface MasterKeysOptions {
   readonly keychain: KeyPlace | null;
   readonly environment: KeyTexts;
   readonly file: KeyPlace;
+  /** Runs a change of keys while no other process makes one. Errors: `secret_key_busy`. */
+  readonly exclusively: <T>(change: () => Promise<T>) => Promise<T>;
 }
 
 const LEAST_BYTES = 32;
 const MADE_BYTES = 32;
-/** Earlier keys that are kept, for vaults that were not opened since. */
-const PREVIOUS_KEPT = 8;
+/** Earlier keys: so many of 32 bytes are well below what a private file may hold. */
+const PREVIOUS_AT_MOST = 1_000;
 const NEWLINE = 0x0a;
 const BASE64 = /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/;
 
@@ -90,6 +94,8 @@ export function masterKeys(options: MasterKeysOptions): MasterKeys {
 
 class Sources implements MasterKeys {
   readonly #options: MasterKeysOptions;
+  /** Settles once the last change that was asked for in this process has ended. */
+  #changed: Promise<unknown> = Promise.resolve();
 
   constructor(options: MasterKeysOptions) {
     this.#options = options;
@@ -123,7 +129,22 @@ class Sources implements MasterKeys {
     };
   }
 
-  async create(): Promise<KeySource> {
+  create(): Promise<KeySource> {
+    return this.#inTurn(() => this.#create());
+  }
+
+  async replace(key: Secret): Promise<void> {
+    if (key.use(({ length }) => length) < LEAST_BYTES) throw new LemonError("weak_master_key");
+    await this.#inTurn(() => this.#replace(key));
+  }
+
+  #inTurn<T>(change: () => Promise<T>): Promise<T> {
+    const turn = this.#changed.then(() => this.#options.exclusively(change));
+    this.#changed = turn.catch(() => {});
+    return turn;
+  }
+
+  async #create(): Promise<KeySource> {
     const found = await this.read();
     if (found !== null) {
       destroy(found);
@@ -144,8 +165,7 @@ class Sources implements MasterKeys {
     return "file";
   }
 
-  async replace(key: Secret): Promise<void> {
-    if (key.use(({ length }) => length) < LEAST_BYTES) throw new LemonError("weak_master_key");
+  async #replace(key: Secret): Promise<void> {
     const found = await this.read();
     if (found === null) throw new LemonError("secret_key_missing");
     try {
@@ -154,7 +174,9 @@ class Sources implements MasterKeys {
       const { keychain, file } = this.#options;
       const place = found.source === "keychain" ? (keychain ?? file) : file;
       const others = found.previous.filter((one) => !same(one, key) && !same(one, found.key));
-      using previous = lines([found.key, ...others].slice(0, PREVIOUS_KEPT));
+      const kept = [found.key, ...others];
+      if (kept.length > PREVIOUS_AT_MOST) throw new LemonError("secret_key_limit");
+      using previous = lines(kept);
       using current = base64Of(key);
       await place.writePrevious(previous);
       await place.writeCurrent(current);

@@ -35,6 +35,20 @@ const HEALTH = {
   summary: { action: "health" },
 } as const;
 
+const VAULT = {
+  configured: true,
+  source: "file",
+  keychainAvailable: false,
+  envFallback: false,
+  fileFallback: true,
+  keychainErrorKind: null,
+  healthy: true,
+  owner: "default",
+  count: 2,
+  cleanup: {},
+  summary: { problem: null },
+} as const;
+
 describe("lemon doctor", () => {
   let folder: TempFolder;
   let home: string;
@@ -47,6 +61,7 @@ describe("lemon doctor", () => {
     peer = await FakeControlPlane.start({ token: "secret" });
     peer
       .on("health", () => HEALTH)
+      .on("secrets.status", () => VAULT)
       .on("node.list", () => nodeList(nodeRow()))
       .on("node.describe", () => nodeDescription());
   });

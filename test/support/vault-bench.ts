@@ -5,7 +5,7 @@ import pino from "pino";
 import { startVault } from "../../actors/vault/actor.ts";
 import type { SetSecret, VaultMessages } from "../../actors/vault/messages.ts";
 import type { Clock } from "../../host/clock.ts";
-import { keyFile } from "../../host/master-key/key-file.ts";
+import { changingKeys, keyFile } from "../../host/master-key/key-file.ts";
 import { type MasterKeys, masterKeys } from "../../host/master-key/master-keys.ts";
 import { Secret } from "../../protocol/secret.ts";
 import type { ActorRef, PayloadOf, ReplyOf } from "../../supervision/actor.ts";
@@ -43,8 +43,13 @@ export interface VaultOptions {
 /** Keys in a file below the bench's folder, made unless they are there. */
 async function benchKeys(bench: { readonly directory: string }): Promise<MasterKeys> {
   const nothing = { current: null, previous: null };
-  const file = keyFile(join(bench.directory, "home"));
-  const keys = masterKeys({ keychain: null, environment: nothing, file });
+  const home = join(bench.directory, "home");
+  const keys = masterKeys({
+    keychain: null,
+    environment: nothing,
+    file: keyFile(home),
+    exclusively: (change) => changingKeys(home, change),
+  });
   const found = await keys.status();
   if (found.source === null) await keys.create();
   return keys;

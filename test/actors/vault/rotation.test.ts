@@ -78,6 +78,20 @@ describe("a vault whose master key is replaced", () => {
     await opened[Symbol.asyncDispose]();
   });
 
+  it("opens whatever another vault put under a key that was replaced many times since, running on or opened anew", async () => {
+    const other = await openVault(bench, { clock, store: { bucket: "other" } });
+    await other.set("a", "before");
+    for (let round = 0; round < 12; round += 1) await vault.ask("rotate", { newKey: newKey() });
+    await other.set("b", "after");
+    assert.deepEqual([await other.resolve("a"), await other.resolve("b")], ["before", "after"]);
+    await other[Symbol.asyncDispose]();
+    const opened = await openVault(bench, { clock, store: { bucket: "other" } });
+    assert.deepEqual([await opened.resolve("a"), await opened.resolve("b")], ["before", "after"]);
+    await clock.advance(0);
+    assert.equal((await opened.ask("status", null)).cleanup.unrotated, 0);
+    await opened[Symbol.asyncDispose]();
+  });
+
   it("is refused a weak key, and keeps the one it has", async () => {
     await vault.set("a", "one");
     const weak = Secret.take(new Uint8Array(31));

@@ -1,5 +1,13 @@
 import { randomBytes } from "node:crypto";
-import { chmodSync, mkdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from "node:fs";
+import {
+  chmodSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { join } from "node:path";
 import { assert } from "chai";
 import { systemClock } from "../../../host/clock.ts";
@@ -16,6 +24,7 @@ import {
   type MasterKeys,
   masterKeys,
 } from "../../../host/master-key/master-keys.ts";
+import { LemonError } from "../../../protocol/errors.ts";
 import { Secret } from "../../../protocol/secret.ts";
 import { refusalOf } from "../../support/refusal.ts";
 import { type TempFolder, tempFolder } from "../../support/temp-folder.ts";
@@ -67,7 +76,12 @@ describe("the master key", () => {
   function withChain(keychain: KeyPlace, variable: string | null = null): MasterKeys {
     const current = variable === null ? null : Secret.ofText(variable);
     const file: KeyPlace = chain(null);
-    return masterKeys({ keychain, environment: { current, previous: null }, file });
+    return masterKeys({
+      keychain,
+      environment: { current, previous: null },
+      file,
+      exclusively: (change) => change(),
+    });
   }
   const code = async (attempt: () => Promise<unknown>) => (await refusalOf(attempt)).code;
   async function found(
@@ -161,7 +175,7 @@ describe("the master key", () => {
     assert.equal(await code(() => linked.read()), "permission_denied");
   });
 
-  it("keeps the last eight keys it had beside a new one, the latest first", async () => {
+  it("keeps every key it had beside a new one, the latest first", async () => {
     await keys().create();
     const had = [(await found(keys()))?.key];
     for (let round = 0; round < 10; round += 1) {
@@ -169,10 +183,86 @@ describe("the master key", () => {
       await keys().replace(Secret.take(Buffer.from(next)));
       const now = await found(keys());
       assert.equal(now?.key, next.toString("hex"));
-      assert.deepEqual(now?.previous, had.slice(0, 8));
+      assert.deepEqual(now?.previous, had);
       had.unshift(next.toString("hex"));
     }
     assert.equal(statSync(`${path()}.previous`).mode & 0o777, 0o600);
+  });
+
+  it("is not replaced when a thousand earlier ones are kept: none is dropped to make room", async () => {
+    await keys().create();
+    const earlier = Array.from({ length: 999 }, () => base64(randomBytes(32)));
+    writeFileSync(`${path()}.previous`, earlier.join("\n"), { mode: 0o600 });
+    await keys().replace(Secret.take(randomBytes(32)));
+    const full = await found(keys());
+    assert.lengthOf(full?.previous ?? [], 1_000);
+    assert.equal(
+      await code(() => keys().replace(Secret.take(randomBytes(32)))),
+      "secret_key_limit",
+    );
+    assert.deepEqual(await found(keys()), full);
+  });
+
+  it("is lost by nobody when several replace it at once, in one process or in others", async () => {
+    await keys().create();
+    // Each of the three has a descriptor of its own, as another process would.
+    const all = [keys(), keys(), keys()];
+    const made: string[] = [];
+    const outcomes = await Promise.all(
+      Array.from({ length: 30 }, async (_, at) => {
+        const next = randomBytes(32);
+        const outcome = await all[at % all.length]
+          ?.replace(Secret.take(Buffer.from(next)))
+          .then(() => "replaced")
+          .catch((error: unknown) => (error instanceof LemonError ? error.code : String(error)));
+        if (outcome === "replaced") made.push(next.toString("hex"));
+        return outcome;
+      }),
+    );
+    assert.includeMembers(["replaced", "secret_key_busy"], [...new Set(outcomes)]);
+    const now = await found(keys());
+    assert.includeMembers([now?.key, ...(now?.previous ?? [])], made);
+    assert.isNotEmpty(made);
+  });
+
+  it("is made once when several make it at once", async () => {
+    const outcomes = await Promise.all(
+      [keys(), keys(), keys()].map((one) =>
+        one.create().catch((error: unknown) => (error instanceof LemonError ? error.code : error)),
+      ),
+    );
+    assert.lengthOf(
+      outcomes.filter((one) => one === "file"),
+      1,
+    );
+    assert.includeMembers(["file", "secret_key_busy", "secret_key_exists"], outcomes);
+  });
+
+  it("is replaced by what needs it in a turn of each within one process", async () => {
+    const one = keys();
+    await one.create();
+    const next = [randomBytes(32), randomBytes(32), randomBytes(32)];
+    await Promise.all(next.map((key) => one.replace(Secret.take(Buffer.from(key)))));
+    const now = await found(one);
+    const known = [now?.key, ...(now?.previous ?? [])];
+    assert.includeMembers(
+      known,
+      next.map((key) => key.toString("hex")),
+    );
+  });
+
+  it("leaves nothing of a write that was cut off once the next is done, and touches nothing else", async () => {
+    await keys().create();
+    const random = "0123456789abcdef";
+    const left = [
+      `.secrets_master_key.${random}.tmp`,
+      `.secrets_master_key.previous.${random}.tmp`,
+    ];
+    const others = [`.operator.${random}.tmp`, "secrets_master_key.copy"];
+    for (const name of [...left, ...others]) writeFileSync(join(home, name), "", { mode: 0o600 });
+    await keys().replace(Secret.take(randomBytes(32)));
+    const expected = [MASTER_KEY_FILE, `${MASTER_KEY_FILE}.previous`, ...others];
+    assert.sameMembers(readdirSync(home), expected);
   });
 
   it("stays as it is when it is replaced by itself, and is not replaced where there is none", async () => {
