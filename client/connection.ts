@@ -317,8 +317,13 @@ function notSent(
   });
 }
 
+/** Throws `invalid_params` for what is no JSON (a cycle, a bigint). */
 function requestText(frame: RequestFrame): string {
-  return JSON.stringify(frame);
+  try {
+    return JSON.stringify(frame);
+  } catch (cause) {
+    throw new LemonError("invalid_params", { message: "Invalid params: not JSON", cause });
+  }
 }
 
 /** Whether `text` is longer than `limit` in UTF-8; encodes it only when that is in doubt. */

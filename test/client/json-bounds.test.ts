@@ -56,6 +56,17 @@ describe("a request's JSON bounds", () => {
     expect(peer.count("node.invoke")).to.equal(before);
   }
 
+  it("leave out what is no JSON at all", async () => {
+    const cycle: Record<string, unknown> = {};
+    cycle["canary"] = cycle;
+    for (const args of [cycle, { canary: 1n }]) {
+      const error = await refusalOf(() => invoke(args));
+      expect(error.code).to.equal("invalid_params");
+      expect(error.message).to.not.include("canary");
+    }
+    expect(peer.count("node.invoke")).to.equal(0);
+  });
+
   it("hold to the last level", async () => {
     await expectSent(nested(JSON_BOUNDS.depth - OTHER_DEPTH));
     await expectUnsent(nested(JSON_BOUNDS.depth - OTHER_DEPTH + 1));
