@@ -2,7 +2,8 @@
  * Owns the question what a caller may name: what is below the node's allowed roots (node-host-io.md,
  * "Destination policy").
  *
- * 1. A root is the directory that was opened when the service started, whatever its path names later.
+ * 1. A root is the directory that was opened when the worker started, whatever its path names later: whoever
+ *    serves requests for it in another process is handed the open directory, never its path alone.
  * 2. A path is walked (`path-walk.ts`) from an open root; what it leads to in the end was reached inside a
  *    root, and nothing exchanged meanwhile leads outside.
  * 3. The state folder (`LEMON_HOME`) and all below it is never allowed, by its path and by its inode.
@@ -28,6 +29,8 @@ export interface PinnedDirectory {
 export interface AllowedRoots {
   /** The roots and the state folder, open: what must stay where it is. Theirs to close. */
   readonly anchors: readonly number[];
+  /** What the anchors are called, and where relative paths start: with them, all that `adoptRoots` needs. */
+  readonly names: RootNames;
   /**
    * Where a path leads as a caller writes it, also when nothing is there; a relative path starts at the
    * default cwd. Errors: `invalid_path` (also when the canonical path could not be one of a request),
@@ -55,6 +58,15 @@ export interface RootsSpec {
   readonly stateFolder: string;
 }
 
+/** Plain data; each root is an anchor, in this order, and the state folder is the last one. */
+export interface RootNames {
+  /** Its canonical path, and the one that was configured. */
+  readonly roots: readonly { readonly path: string; readonly alias: string }[];
+  readonly defaultCwd: string;
+  /** Canonical. */
+  readonly stateFolder: string;
+}
+
 const MOST_ROOTS = 64;
 
 interface Root {
@@ -72,38 +84,49 @@ export function pinRoots(spec: RootsSpec, openAt?: OpenAt): AllowedRoots {
   if (spec.roots.length < 1 || spec.roots.length > MOST_ROOTS) {
     throw new LemonError("invalid_params", { message: `There must be 1 to ${MOST_ROOTS} roots` });
   }
-  const opened: Root[] = [];
+  const anchors: number[] = [];
   try {
-    for (const root of spec.roots) opened.push(pin(root));
-    return new PinnedRoots(spec, opened, openAt ?? bestOpenAt());
+    const roots = spec.roots.map((alias) => ({ path: realpathSync(alias), alias }));
+    const stateFolder = canonicalOf(spec.stateFolder);
+    for (const { path } of roots) anchors.push(openDirectory(path));
+    anchors.push(openDirectory(stateFolder));
+    return adoptRoots({ roots, defaultCwd: spec.defaultCwd, stateFolder }, anchors, openAt);
   } catch (failure) {
-    for (const root of opened) closeSync(root.fd);
+    for (const fd of anchors) closeSync(fd);
     throw systemFailure(failure);
   }
 }
 
-function pin(root: string): Root {
-  const path = realpathSync(root);
-  return {
-    fd: openDirectory(path),
-    path: directoryComponents(path),
-    alias: directoryComponents(root),
-  };
+/** The same roots from their open descriptors, which are its own from then on. */
+export function adoptRoots(
+  names: RootNames,
+  anchors: readonly number[],
+  openAt: OpenAt = bestOpenAt(),
+): AllowedRoots {
+  return new PinnedRoots(names, anchors, openAt);
 }
 
 class PinnedRoots implements AllowedRoots {
   readonly anchors: readonly number[];
+  readonly names: RootNames;
   readonly #roots: readonly Root[];
   readonly #defaultCwd: readonly string[];
   readonly #stateFolder: StateFolder;
   readonly #openAt: OpenAt;
 
-  constructor(spec: RootsSpec, roots: readonly Root[], openAt: OpenAt) {
-    this.#roots = roots;
-    this.#defaultCwd = directoryComponents(spec.defaultCwd);
-    this.#stateFolder = new StateFolder(spec.stateFolder);
+  constructor(names: RootNames, anchors: readonly number[], openAt: OpenAt) {
+    const last = anchors[names.roots.length];
+    if (last === undefined) throw new LemonError("internal_error");
+    this.#roots = names.roots.flatMap(({ path, alias }, index) => {
+      const fd = anchors[index];
+      const paths = { path: directoryComponents(path), alias: directoryComponents(alias) };
+      return fd === undefined ? [] : [{ fd, ...paths }];
+    });
+    this.#defaultCwd = directoryComponents(names.defaultCwd);
+    this.#stateFolder = new StateFolder(last, names.stateFolder);
     this.#openAt = openAt;
-    this.anchors = [...roots.map(({ fd }) => fd), this.#stateFolder.fd];
+    this.anchors = anchors;
+    this.names = names;
   }
 
   locate(path: string): Place {
@@ -137,8 +160,7 @@ class PinnedRoots implements AllowedRoots {
   }
 
   close(): void {
-    for (const root of this.#roots) closeSync(root.fd);
-    this.#stateFolder.close();
+    for (const fd of this.anchors) closeSync(fd);
   }
 
   /** The innermost root that a path of components names, under its own name or the configured one. */
@@ -183,15 +205,13 @@ class PinnedRoots implements AllowedRoots {
 
 /** The folder that is never allowed: found once, and held, so that its inode stays its own. */
 class StateFolder implements WalkGuard {
-  readonly fd: number;
   readonly #path: readonly string[];
   readonly #identity: BigIntStats;
 
-  constructor(path: string) {
-    const canonical = canonicalOf(path);
-    this.fd = openDirectory(canonical);
-    this.#path = directoryComponents(canonical);
-    this.#identity = fstatSync(this.fd, { bigint: true });
+  /** Borrows the descriptor. */
+  constructor(fd: number, path: string) {
+    this.#path = directoryComponents(path);
+    this.#identity = fstatSync(fd, { bigint: true });
   }
 
   /** Throws `path_not_allowed` for the folder and what is below it, by path. */
@@ -206,10 +226,6 @@ class StateFolder implements WalkGuard {
 
   is({ dev, ino }: Identity): boolean {
     return ino === this.#identity.ino && dev === this.#identity.dev;
-  }
-
-  close(): void {
-    closeSync(this.fd);
   }
 }
 

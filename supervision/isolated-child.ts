@@ -10,19 +10,24 @@ import { dieWithParent } from "../host/native/prctl.ts";
 import { LemonError } from "../protocol/errors.ts";
 import { done, failed, readRequest } from "./isolated-messages.ts";
 
-/** The memory that both have open is told as an argument. */
-function sharedMemory(): number | null {
-  const told = Number(process.argv[2]);
-  return Number.isSafeInteger(told) && told > 0 ? told : null;
+/** What it was handed is told by its arguments: the memory that both have open (0: none), then the rest. */
+function handed(): { readonly memory: number | null; readonly inherited: readonly number[] } {
+  const [memory = 0, ...inherited] = process.argv.slice(2).map(Number);
+  return { memory: memory > 0 ? memory : null, inherited };
 }
 
-/** Serves the process that started this one. `open` gets the opening and answers what serves the requests. */
-export function serveIsolated(open: (opening: unknown) => (request: unknown) => unknown): void {
+/**
+ * Serves the process that started this one. `open` gets the opening and the descriptors that were handed on,
+ * and answers what serves the requests.
+ */
+export function serveIsolated(
+  open: (opening: unknown, inherited: readonly number[]) => (request: unknown) => unknown,
+): void {
   process.once("disconnect", () => process.exit(0));
   for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(signal, () => {});
   if (process.platform === "linux") dieWithParent();
 
-  const memory = sharedMemory();
+  const { memory, inherited } = handed();
   let serve: ((request: unknown) => unknown) | null = null;
   process.on("message", (message: unknown) => {
     const asked = readRequest(message, memory);
@@ -31,7 +36,7 @@ export function serveIsolated(open: (opening: unknown) => (request: unknown) => 
     let answer: object;
     try {
       if (serve === null) {
-        serve = open(request);
+        serve = open(request, inherited);
         answer = done(serial, null, memory);
       } else {
         answer = done(serial, serve(request), memory);

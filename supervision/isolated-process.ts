@@ -8,8 +8,8 @@
  * 2. One life of the actor has at most one process; when the actor ends, that has ended, or was killed. One
  *    that the system holds in a call of its own outlives its SIGKILL: it is told of, and lets the next life
  *    begin. `OUTLIVED` of them at once do not: each keeps its memory until the system lets go of it.
- * 3. The process inherits no descriptor but the channel and the memory for bytes, nor environment; it leads a
- *    session of its own (a terminal's Ctrl-C is not for it), and ends with its parent, however that ends
+ * 3. The process inherits no descriptor but the channel, the memory for bytes and what it is handed, nor
+ *    environment; it leads a session of its own (a terminal's Ctrl-C is not for it), and ends with its parent, however that ends
  *    (`isolated-child.ts`).
  */
 import { type ChildProcess, fork } from "node:child_process";
@@ -30,6 +30,8 @@ export interface IsolatedProcessSpec {
   readonly entry: URL;
   /** What its first request is: with its answer the process is ready. */
   readonly opening: unknown;
+  /** Descriptors that it is handed, in this order. They stay whoever's they are, and open. */
+  readonly inherited?: readonly number[];
   /** How long the opening, and each request, may take, in ms. */
   readonly deadlineMs: number;
   /** Called in each life when its process is ready. */
@@ -56,7 +58,7 @@ export type IsolatedProtocol = {
 /** V8 may keep three times this of young objects, in MiB: what is large here is bytes, outside its heap. */
 const FLAGS = ["--max-semi-space-size=1"];
 
-/** Where the process finds it: after the channel. */
+/** Where the process finds it, after the channel, and what it is handed behind it. */
 const MEMORY_FD = 4;
 
 export function isolatedProcess(spec: IsolatedProcessSpec): ActorSpec<IsolatedProtocol> {
@@ -103,7 +105,7 @@ function startLife(
   context: ActorContext<IsolatedProtocol>,
   outlive: (process: Outlived, context: ActorContext<IsolatedProtocol>) => void,
 ): Behaviour<IsolatedProtocol> {
-  const process = new Isolated(spec.entry, context.clock);
+  const process = new Isolated(spec, context.clock);
   const { deadlineMs } = spec;
   // A slow start holds up the requests, and not whoever started the actor.
   const opened = process.call(spec.opening, deadlineMs);
@@ -144,18 +146,19 @@ class Isolated {
   #underWay: UnderWay | null = null;
   #serial = 0;
 
-  constructor(entry: URL, clock: Clock) {
+  constructor({ entry, inherited = [] }: IsolatedProcessSpec, clock: Clock) {
     this.#clock = clock;
     this.over = this.#over.promise;
     const memory = openMemory("lemon");
     this.#memory = memory;
-    this.#child = fork(fileURLToPath(entry), memory === null ? [] : [String(MEMORY_FD)], {
+    const told = [memory === null ? 0 : MEMORY_FD, ...inherited.map((_, at) => MEMORY_FD + 1 + at)];
+    this.#child = fork(fileURLToPath(entry), told.map(String), {
       execArgv: FLAGS,
       env: environment(),
       cwd: "/",
       detached: true,
       serialization: "advanced",
-      stdio: ["ignore", "ignore", "ignore", "ipc", ...(memory === null ? [] : [memory])],
+      stdio: ["ignore", "ignore", "ignore", "ipc", memory ?? "ignore", ...inherited],
     });
     const { pid } = this.#child;
     this.#identity = pid === undefined ? null : identify(pid);

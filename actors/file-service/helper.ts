@@ -2,13 +2,13 @@
  * The file helper: running this module is serving the file service that started it. What it gets was read
  * against its declaration there.
  */
-import type { RootsSpec } from "../../host/allowed-roots.ts";
-import { type FileOperations, openFileOperations } from "../../host/files/operations.ts";
+import { adoptRoots, type RootNames } from "../../host/allowed-roots.ts";
+import { type FileOperations, fileOperations } from "../../host/files/operations.ts";
 import { serveIsolated } from "../../supervision/isolated-child.ts";
 import type { Operation } from "./operation.ts";
 
-serveIsolated((opening) => {
-  const files = openFileOperations(opening as RootsSpec);
+serveIsolated((opening, anchors) => {
+  const files = fileOperations(adoptRoots(opening as RootNames, anchors));
   return (request) => perform(files, request as Operation);
 });
 

@@ -15,7 +15,7 @@
  *    begun: so a request that was begun always has a certain answer, or an honest one.
  * 5. Nothing of paths, names or bytes is logged.
  */
-import type { RootsSpec } from "../../host/allowed-roots.ts";
+import type { AllowedRoots } from "../../host/allowed-roots.ts";
 import { FILE_BOUNDS, fileRequests } from "../../protocol/files.ts";
 import { readRequest } from "../../protocol/params.ts";
 import {
@@ -33,7 +33,8 @@ import { type Deletion, Desk, type Preview, type PreviewRequest } from "./desk.t
 import { type Asked, readOperation } from "./operation.ts";
 
 export interface FileServiceDeps {
-  readonly roots: RootsSpec;
+  /** Pinned, and to stay so as long as the service: every helper is handed these very directories. */
+  readonly roots: Pick<AllowedRoots, "anchors" | "names">;
   /** The module that the helper runs. Default: the real one. */
   readonly helper?: URL;
 }
@@ -86,7 +87,8 @@ export async function startFileService(
     id: "helper",
     kind: "file-helper",
     entry: helper,
-    opening: roots,
+    opening: roots.names,
+    inherited: roots.anchors,
     deadlineMs: FILE_BOUNDS.helperMs,
     onOutlived(process) {
       // A service that ends meanwhile shows nothing any more.
@@ -101,7 +103,7 @@ export async function startFileService(
     },
   });
   let hasBegun = false;
-  /** The helper is a process of 60 MB, so it begins with the first request; the roots are pinned then. */
+  /** The helper is a process of 60 MB, so it begins with the first request. */
   const begin = (): void => {
     if (hasBegun) return;
     hasBegun = true;

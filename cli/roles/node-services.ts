@@ -88,12 +88,11 @@ export async function startNodeServices(
   const { clock, log } = context;
   await using stack = new AsyncDisposableStack();
 
-  const policy = {
+  const roots = pinRoots({
     roots: place.allowedRoots,
     defaultCwd: place.cwd,
     stateFolder: options.home,
-  };
-  const roots = pinRoots(policy);
+  });
   stack.defer(() => roots.close());
   const spawner = new SystemSpawner({ log, clock });
   stack.defer(() => spawner.close());
@@ -136,7 +135,7 @@ export async function startNodeServices(
   const room = await options.parent.startSupervisor(ROOM);
   stack.defer(() => room.stop());
   // Its helper starts while the receipt store opens.
-  const files = await startFileService(room, { roots: policy });
+  const files = await startFileService(room, { roots });
   await processes.begin();
   const vault = await options.vaults.start(room, {
     scope: nodeId,

@@ -118,7 +118,12 @@ export interface FileOperations {
 
 /** Pins the roots. Errors: those of `pinRoots`. */
 export function openFileOperations(spec: RootsSpec, openAt?: OpenAt): FileOperations {
-  return new RootedFiles(pinRoots(spec, openAt));
+  return fileOperations(pinRoots(spec, openAt));
+}
+
+/** Closing them closes the roots. */
+export function fileOperations(roots: AllowedRoots): FileOperations {
+  return new RootedFiles(roots);
 }
 
 const LED_ASTRAY: ReadonlySet<ErrorCode> = new Set([

@@ -13,7 +13,7 @@ interface Asked {
 }
 
 serveIsolated((opening) => {
-  const root: string = Object(opening).roots[0];
+  const root: string = Object(opening).roots[0].path;
   return (asked) => serve(root, asked as Asked);
 });
 

@@ -2,6 +2,7 @@
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { type FileService, startFileService } from "../../actors/file-service/service.ts";
+import { pinRoots } from "../../host/allowed-roots.ts";
 import type { TreeNode } from "../../supervision/actor.ts";
 import { type TestSystem, testSystem } from "./supervision.ts";
 import { tempFolder } from "./temp-folder.ts";
@@ -32,7 +33,8 @@ export async function fileRoom(options: FileRoomOptions = {}): Promise<FileRoom>
   mkdirSync(join(temp.path, "state"));
   if (options.folder === undefined) mkdirSync(folder);
   const system = testSystem();
-  const roots = { roots: [folder], defaultCwd: folder, stateFolder: join(temp.path, "state") };
+  const stateFolder = join(temp.path, "state");
+  const roots = pinRoots({ roots: [folder], defaultCwd: folder, stateFolder });
   const files = await startFileService(
     system.root,
     options.real === true ? { roots } : { roots, helper: FAKE },
@@ -51,6 +53,7 @@ export async function fileRoom(options: FileRoomOptions = {}): Promise<FileRoom>
     },
     async [Symbol.asyncDispose]() {
       await system.shutdown();
+      roots.close();
       temp[Symbol.dispose]();
     },
   };

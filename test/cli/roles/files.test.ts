@@ -1,6 +1,16 @@
 /** Proves files on nodes with the real programs: a controller, a worker, its helper, the command line. */
 import { randomBytes } from "node:crypto";
-import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+  unlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { join } from "node:path";
 import { expect } from "chai";
 import type { Client } from "../../../client/index.ts";
@@ -141,6 +151,35 @@ describe("files on a joined worker", function () {
     const voided = await refusalOf(() => client.call("node.fs.delete", confirmed));
     expect(voided.code).to.equal("invalid_confirmation_token");
     expect(existsSync(user("doomed"))).to.equal(true);
+  });
+
+  it("are served from the very roots that the worker began with, also by the next helper, whatever bears their name", async () => {
+    writeFileSync(user("pinned"), "1");
+    expect(await client.call("node.fs.stat", at("pinned"))).to.include({ size: 1 });
+    const root = stage.folder("user");
+    renameSync(root, `${root}-away`);
+    try {
+      symlinkSync("/", root);
+      for (const isThere of [true, false]) {
+        if (!isThere) unlinkSync(root);
+        const killed = await helper();
+        process.kill(killed.pid, "SIGKILL");
+        expect(await waitForEnd(killed, 10_000)).to.equal(true);
+        await until("another helper serves", () =>
+          client.call("node.fs.stat", at("pinned")).catch(() => undefined),
+        );
+        expect((await refusalOf(() => client.call("node.fs.list", at("etc")))).code).to.equal(
+          "not_found",
+        );
+        for (const path of ["/etc", worker.home])
+          expect((await refusalOf(() => client.call("node.fs.list", at(path)))).code).to.equal(
+            "path_not_allowed",
+          );
+      }
+    } finally {
+      rmSync(root, { force: true });
+      renameSync(`${root}-away`, root);
+    }
   });
 
   it("can not be asked for by a raw invocation", async () => {
