@@ -126,35 +126,67 @@ describe("the package that npm pack makes, installed globally", () => {
     expect(sources).to.deep.equal([]);
   });
 
-  it("is the typed SDK for a program that imports it", async () => {
-    const user = join(folder, "user");
-    mkdirSync(join(user, "node_modules"), { recursive: true });
-    symlinkSync(installed(), join(user, "node_modules", "lemon"));
-    const compilerOptions = { strict: true, module: "nodenext", target: "es2024", types: [] };
-    const lib = ["es2024", "dom"];
-    const config = { compilerOptions: { ...compilerOptions, lib, outDir: "out" } };
-    writeFileSync(join(user, "tsconfig.json"), JSON.stringify(config));
-    writeFileSync(join(user, "package.json"), JSON.stringify({ type: "module" }));
-    const program = (type: string): string =>
-      `import { type Client, connect } from "lemon";
-      import { Reconciler } from "lemon/reconciler";
-      export async function read(client: Client, nodeId: string): Promise<${type}> {
-        return (await client.call("node.process.get", { nodeId, processId: "p:1" })).exitCode;
-      }
-      export const zoned = (brain: Reconciler) => brain.set("time/zone", "Etc/UTC");
-      console.log(typeof connect, typeof Reconciler);`;
-    const tsc = join(packageRoot(), "node_modules", "typescript", "bin", "tsc");
-    const compile = (type: string): Promise<End> => {
-      writeFileSync(join(user, "program.ts"), program(type));
+  describe("for a program that imports it", () => {
+    let user: string;
+
+    before(() => {
+      user = join(folder, "user");
+      mkdirSync(join(user, "node_modules"), { recursive: true });
+      symlinkSync(installed(), join(user, "node_modules", "lemon"));
+      writeFileSync(join(user, "package.json"), JSON.stringify({ type: "module" }));
+    });
+
+    /** `types`: the packages of types that the program has. */
+    function compile(program: string, types: readonly string[]): Promise<End> {
+      const modules = join(packageRoot(), "node_modules");
+      const compilerOptions = {
+        strict: true,
+        module: "nodenext",
+        target: "es2024",
+        lib: ["es2024", "dom"],
+        types,
+        typeRoots: [join(modules, "@types")],
+        outDir: "out",
+      };
+      writeFileSync(join(user, "tsconfig.json"), JSON.stringify({ compilerOptions }));
+      writeFileSync(join(user, "program.ts"), program);
+      const tsc = join(modules, "typescript", "bin", "tsc");
       return run(process.execPath, [tsc, "-p", user], { cwd: user });
-    };
-    const wrong = await compile("string");
-    expect(wrong.stdout).to.include("Type 'number | null' is not assignable to type 'string'");
-    const right = await compile("number | null");
-    expect(right.code, right.stdout).to.equal(0);
-    const end = await run(process.execPath, [join(user, "out", "program.js")], { cwd: user });
-    expect(end.stdout).to.equal("function function\n");
-  }).timeout(60_000);
+    }
+
+    async function output(): Promise<string> {
+      const { stdout } = await run(process.execPath, [join(user, "out", "program.js")], {
+        cwd: user,
+      });
+      return stdout;
+    }
+
+    it("is the typed SDK, which knows nothing of Node", async () => {
+      const program = (type: string): string =>
+        `import { type Client, connect } from "lemon";
+        export async function read(client: Client, nodeId: string): Promise<${type}> {
+          return (await client.call("node.process.get", { nodeId, processId: "p:1" })).exitCode;
+        }
+        console.log(typeof connect);`;
+      const wrong = await compile(program("string"), []);
+      expect(wrong.stdout).to.include("Type 'number | null' is not assignable to type 'string'");
+      const right = await compile(program("number | null"), []);
+      expect(right.code, right.stdout).to.equal(0);
+      expect(await output()).to.equal("function\n");
+    }).timeout(60_000);
+
+    it("is the typed reconciler of a host, on Node", async () => {
+      const program = (zone: string): string =>
+        `import { Reconciler } from "lemon/reconciler";
+        export const zoned = (brain: Reconciler) => brain.set("time/zone", ${zone});
+        console.log(typeof Reconciler);`;
+      const wrong = await compile(program("5"), ["node"]);
+      expect(wrong.stdout).to.include("'number' is not assignable");
+      const right = await compile(program('"Etc/UTC"'), ["node"]);
+      expect(right.code, right.stdout).to.equal(0);
+      expect(await output()).to.equal("function\n");
+    }).timeout(60_000);
+  });
 
   it("brings each package below comedy in the version that our overrides demand, and no other", () => {
     const versions = installedVersions(installed());
