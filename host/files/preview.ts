@@ -88,6 +88,12 @@ export function previewDelete(
   }
 }
 
+function mountedInside(): LemonError {
+  return new LemonError("cross_device", {
+    message: "It is, or holds, a mount point; unmount that first, or delete what is beside it",
+  });
+}
+
 function pause(ms: number): void {
   Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms);
 }
@@ -137,7 +143,7 @@ class Reading {
   }
 
   #leaf(name: Buffer, entry: Entry): Candidate {
-    if (entry.mounted) throw new LemonError("cross_device");
+    if (entry.mounted) throw mountedInside();
     this.entries += 1;
     this.#bytes += candidateBytes(name);
     if (this.entries > this.#limits.entries || this.#bytes > this.#limits.bytes)
@@ -169,7 +175,7 @@ class Reading {
     }
     try {
       const entry = entryAt(folder);
-      if (entry.dev !== above.dev) throw new LemonError("cross_device");
+      if (entry.dev !== above.dev) throw mountedInside();
       return this.#directory(name, folder, entry, level);
     } finally {
       closeSync(folder);

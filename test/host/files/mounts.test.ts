@@ -70,7 +70,10 @@ describe("a mount inside a tree", () => {
         expect(deleting.mutationMayHaveApplied).to.equal(false);
         const mounted = join(tree, mount.endsWith('file"') ? "sub/file" : "sub/inner");
         for (const path of [tree, mounted])
-          expect((await refusalOf(() => preview(path))).code).to.equal("cross_device");
+          expect(await refusalOf(() => preview(path)))
+            .to.include({ code: "cross_device" })
+            .and.have.property("message")
+            .that.includes("mount point");
 
         const moving = await refusalOf(() =>
           atPlace(mounted, (from) =>
