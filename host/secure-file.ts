@@ -30,9 +30,16 @@ function refuse(reason: Refusal): never {
   });
 }
 
-/** Puts `bytes` (at most 64 KiB) at `path` with mode 0600, in place of any file there. Errors: `permission_denied`, `not_found` (no folder), `no_space`, `unavailable`. */
-export async function writeSecureFile(path: string, bytes: Uint8Array | string): Promise<void> {
-  if (Buffer.byteLength(bytes) > LARGEST_BYTES) throw new LemonError("too_large");
+/**
+ * Puts `bytes` at `path` with mode 0600, in place of any file there. Errors: `too_large`, `permission_denied`,
+ * `not_found` (no folder), `no_space`, `unavailable`.
+ */
+export async function writeSecureFile(
+  path: string,
+  bytes: Uint8Array | string,
+  largestBytes = LARGEST_BYTES,
+): Promise<void> {
+  if (Buffer.byteLength(bytes) > largestBytes) throw new LemonError("too_large");
   const folder = dirname(path);
   const temporary = join(folder, `.${basename(path)}.${randomBytes(8).toString("hex")}.tmp`);
   try {
@@ -74,7 +81,10 @@ export async function syncDirectory(path: string): Promise<void> {
 }
 
 /** The bytes at `path`; null when nothing stands there. Refuses (`permission_denied`) what invariant 2 excludes. */
-export async function readSecureFile(path: string): Promise<Buffer | null> {
+export async function readSecureFile(
+  path: string,
+  largestBytes = LARGEST_BYTES,
+): Promise<Buffer | null> {
   let file: FileHandle;
   try {
     // O_NONBLOCK: a FIFO in its place must not hang the reader.
@@ -91,7 +101,7 @@ export async function readSecureFile(path: string): Promise<Buffer | null> {
     if (!stats.isFile()) refuse("not_regular");
     // None: it was replaced since it was opened, and is whole all the same.
     if (stats.nlink > 1) refuse("links");
-    if (stats.size > LARGEST_BYTES) refuse("size");
+    if (stats.size > largestBytes) refuse("size");
     refuseOthers(stats, FILE_MODE);
     return await file.readFile();
   } catch (failure) {

@@ -102,9 +102,10 @@ export function machineHandlers(options: MachineOptions): RouteHandlers {
       kind: "frames",
       reader: await jobs.log(params.id, lastEventId),
     }),
-    journalFollow: async ({ query }) => {
+    journalFollow: async ({ query, lastEventId }) => {
       const over = new AbortController();
-      const lines = await host.journal.follow(query.container, over.signal);
+      const how = { resumed: lastEventId !== null, signal: over.signal };
+      const lines = await host.journal.follow(query.container, how);
       return { kind: "follow", lines, end: () => over.abort() };
     },
   };

@@ -45,7 +45,8 @@ function tooLarge(): HostAgentError {
 }
 
 /**
- * The object in a body; null in a field is left out, and null alone is the empty object. Errors: `bad-json`.
+ * The object in a body; null in a field is left out, however deep it lies, and null alone is the empty object.
+ * Errors: `bad-json`.
  */
 export function parseObject(bytes: Buffer): Readonly<Record<string, unknown>> {
   const text = bytes.toString("utf8");
@@ -56,21 +57,26 @@ export function parseObject(bytes: Buffer): Readonly<Record<string, unknown>> {
       `the body is ${Array.isArray(value) ? "an array" : `a ${typeof value}`}, not an object`,
     );
   }
-  return Object.fromEntries(Object.entries(value).filter(([, field]) => field !== null));
+  return Object.fromEntries(Object.entries(value));
 }
 
 function parseFirst(text: string): unknown {
   try {
-    return JSON.parse(text);
+    return JSON.parse(text, withoutNull);
   } catch {
     const end = endOfFirst(text);
     if (end === null) throw badJson(text.trim() === "" ? "EOF" : "the body is not JSON");
     try {
-      return JSON.parse(text.slice(0, end));
+      return JSON.parse(text.slice(0, end), withoutNull);
     } catch {
       throw badJson("the body is not JSON");
     }
   }
+}
+
+/** A member that a reviver makes undefined is left out; in a list it would be a hole. */
+function withoutNull(this: unknown, name: string, value: unknown): unknown {
+  return value === null && name !== "" && !Array.isArray(this) ? undefined : value;
 }
 
 /** Behind the first object, or null; null when there is neither. */

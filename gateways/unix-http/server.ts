@@ -206,8 +206,11 @@ class Gateway implements UnixHttp {
     const { server } = this.#app;
     if (server.listening) {
       const closed = once(server, "close");
-      // Closes idle connections, too.
+      // Closes idle connections, too, but for those that were never used: a pool may hold some in store.
       server.close();
+      for (const socket of this.#sockets) {
+        if (socket.bytesRead === 0) socket.destroy();
+      }
       // One that is busy would be kept for another request.
       for (const [socket, answer] of this.#answers) {
         answer.once("finish", () => socket.destroySoon());

@@ -90,7 +90,7 @@ export async function startStreams(
  */
 export function lastEventIdOf(header: string | undefined): number | null {
   if (header === undefined || header === "") return null;
-  return /^\d{1,15}$/.test(header) ? Number(header) : -1;
+  return /^\d+$/.test(header) ? Math.min(Number(header), Number.MAX_SAFE_INTEGER) : -1;
 }
 
 type Nothing = Record<never, never>;

@@ -17,7 +17,7 @@ export function validBody<Schema extends z.ZodObject>(
   if (wrong !== undefined) {
     throw new HostAgentError("bad-json", { message: `${nameOf(wrong)} is of the wrong type` });
   }
-  throw badRequest(issues);
+  throw badRequest(issues, value);
 }
 
 /** Of a path or query: everything in it is text. */
@@ -27,20 +27,21 @@ export function validText<Schema extends z.ZodType>(
 ): z.output<Schema> {
   const parsed = schema.safeParse(value);
   if (parsed.success) return parsed.data;
-  throw badRequest(parsed.error.issues);
+  throw badRequest(parsed.error.issues, value);
 }
 
-function badRequest([first]: readonly z.core.$ZodIssue[]): HostAgentError {
+function badRequest([first]: readonly z.core.$ZodIssue[], whole: unknown): HostAgentError {
   return first === undefined
     ? new HostAgentError("bad-request")
-    : new HostAgentError("bad-request", { message: sentenceOf(first) });
+    : new HostAgentError("bad-request", { message: sentenceOf(first, whole) });
 }
 
 /** Zod's own sentences begin with a capital and speak of types; ours name the field already. */
-function sentenceOf(issue: z.core.$ZodIssue): string {
-  return /^[A-Z]/.test(issue.message) && !issue.message.startsWith("Idempotency-Key")
-    ? `${nameOf(issue)} is not acceptable`
-    : issue.message;
+function sentenceOf(issue: z.core.$ZodIssue, whole: unknown): string {
+  if (!/^[A-Z]/.test(issue.message) || issue.message.startsWith("Idempotency-Key")) {
+    return issue.message;
+  }
+  return `${nameOf(issue)} is ${valueAt(issue, whole) === undefined ? "required" : "not acceptable"}`;
 }
 
 function nameOf({ path }: z.core.$ZodIssue): string {
@@ -48,11 +49,17 @@ function nameOf({ path }: z.core.$ZodIssue): string {
 }
 
 function isWrongType(issue: z.core.$ZodIssue, whole: unknown): boolean {
-  const value = issue.path.reduce<unknown>((part, name) => memberOf(part, name), whole);
+  const value = valueAt(issue, whole);
   if (value === undefined || value === null) return false;
   if (issue.code === "invalid_type") return true;
-  // A choice of words takes words.
-  return issue.code === "invalid_value" && typeof value !== "string";
+  // A choice of words takes words, and so does a choice of shapes by a word.
+  const isChoice = issue.code === "invalid_value" || issue.code === "invalid_union";
+  return isChoice && typeof value !== "string";
+}
+
+/** What stands where the issue is; undefined where nothing does. */
+function valueAt({ path }: z.core.$ZodIssue, whole: unknown): unknown {
+  return path.reduce<unknown>((part, name) => memberOf(part, name), whole);
 }
 
 function memberOf(part: unknown, name: PropertyKey): unknown {

@@ -4,12 +4,12 @@ import { promisify } from "node:util";
 import { HostAgentError } from "../../protocol/host-agent/errors.ts";
 import { APP_SERVICE_BAND } from "../../protocol/host-agent/routes/accounts.ts";
 import type { Accounts, AppIdentity, Role, UserHome } from "../machine/accounts.ts";
-import type { FakeMemory } from "./state.ts";
+import type { FakeMemory, FakeState } from "./state.ts";
 
 const derive = promisify<Uint8Array, Uint8Array, number, Buffer>(scrypt);
 const HASH_BYTES = 32;
-/** useradd(8): what shadow-utils accept. */
-const ACCOUNT_NAME = /^[a-z_][a-z0-9_-]{0,31}$/;
+/** useradd(8): what shadow-utils accept, but for the one name that no object of JavaScript can have. */
+const ACCOUNT_NAME = /^(?!__proto__$)[a-z_][a-z0-9_-]{0,31}$/;
 const PEOPLE = { first: 3000, count: 1000 } as const;
 
 export class FakeAccounts implements Accounts {
@@ -22,8 +22,7 @@ export class FakeAccounts implements Accounts {
   }
 
   async verifyPassword(user: string, password: Uint8Array): Promise<boolean> {
-    const { accounts } = this.#memory.state;
-    const account = Object.hasOwn(accounts, user) ? accounts[user] : undefined;
+    const account = accountOf(this.#memory.state, user);
     if (account === undefined || account.hash === "") return false;
     const hash = await derive(password, Buffer.from(account.salt, "hex"), HASH_BYTES);
     return timingSafeEqual(hash, Buffer.from(account.hash, "hex"));
@@ -33,8 +32,9 @@ export class FakeAccounts implements Accounts {
     requireName(user);
     const salt = randomBytes(16);
     const hash = (await derive(password, salt, HASH_BYTES)).toString("hex");
-    await this.#memory.change(({ accounts, deleted }) => {
-      const role = accounts[user]?.role ?? "member";
+    await this.#memory.change((state) => {
+      const { accounts, deleted } = state;
+      const role = accountOf(state, user)?.role ?? "member";
       accounts[user] = { salt: salt.toString("hex"), hash, role };
       if (deleted.includes(user)) deleted.splice(deleted.indexOf(user), 1);
     });
@@ -42,8 +42,8 @@ export class FakeAccounts implements Accounts {
 
   async setRole(user: string, role: Role): Promise<void> {
     requireName(user);
-    await this.#memory.change(({ accounts }) => {
-      accounts[user] = { ...(accounts[user] ?? { salt: "", hash: "" }), role };
+    await this.#memory.change((state) => {
+      state.accounts[user] = { ...(accountOf(state, user) ?? { salt: "", hash: "" }), role };
     });
   }
 
@@ -93,6 +93,14 @@ export class FakeAccounts implements Accounts {
   async appServices(): Promise<ReadonlyMap<string, AppIdentity>> {
     return this.#apps;
   }
+}
+
+/** `constructor` is a name like any other. */
+function accountOf(
+  { accounts }: FakeState,
+  user: string,
+): FakeState["accounts"][string] | undefined {
+  return Object.hasOwn(accounts, user) ? accounts[user] : undefined;
 }
 
 function requireName(user: string): void {

@@ -14,13 +14,16 @@ export class FakeJournal implements Journal {
     this.#clock = clock;
   }
 
-  async follow(_container: string, signal: AbortSignal): Promise<AsyncIterable<JournalLine>> {
-    return this.#lines(signal);
+  async follow(
+    _container: string,
+    { resumed, signal }: Parameters<Journal["follow"]>[1],
+  ): Promise<AsyncIterable<JournalLine>> {
+    return this.#lines(resumed ? EARLIER_LINES + 1 : 1, signal);
   }
 
-  async *#lines(signal: AbortSignal): AsyncGenerator<JournalLine> {
+  async *#lines(first: number, signal: AbortSignal): AsyncGenerator<JournalLine> {
     const startMs = this.#clock.nowMs() - EARLIER_LINES * LINE_EVERY_MS;
-    for (let number = 1; !signal.aborted; number += 1) {
+    for (let number = first; !signal.aborted; number += 1) {
       if (number > EARLIER_LINES) await this.#pause(signal);
       if (signal.aborted) return;
       const atMs = number > EARLIER_LINES ? this.#clock.nowMs() : startMs + number * LINE_EVERY_MS;

@@ -136,10 +136,7 @@ export class FakeNetwork implements Network {
     await this.#memory.change(({ network }) => {
       const connection = network.connections[connectionId];
       if (connection !== undefined) {
-        connection.ipv4 =
-          settings.mode === "dhcp"
-            ? DHCP
-            : { gateway: "", ...withoutUndefined(settings), dns: [...settings.dns] };
+        connection.ipv4 = settings.mode === "dhcp" ? DHCP : { ...settings, dns: [...settings.dns] };
       }
     });
   }
@@ -193,9 +190,4 @@ function freeId(connections: Readonly<Record<string, FakeConnection>>): string {
   let number = 1;
   while (Object.hasOwn(connections, `wifi-${number}`)) number += 1;
   return `wifi-${number}`;
-}
-
-function withoutUndefined<T extends { gateway?: string | undefined }>(settings: T) {
-  const { gateway, ...rest } = settings;
-  return gateway === undefined ? rest : { ...rest, gateway };
 }

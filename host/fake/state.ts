@@ -2,7 +2,7 @@
  * Owns what a fake host remembers, in memory and, when it is given a file, there: accounts and network, and the
  * settings beside them (rulings, "Host-agent").
  *
- * 1. A change has been written when the call that made it is answered.
+ * 1. A change has been written when the call that made it is answered; one that could not be is not remembered.
  * 2. A file that is not ours stops the start; it is never overwritten.
  */
 import { z } from "zod";
@@ -66,33 +66,50 @@ function fresh(): FakeState {
   };
 }
 
+/** Some ten thousand accounts. */
+const LARGEST_BYTES = 4_194_304;
+
 export class FakeMemory {
-  readonly state: FakeState;
+  #state: FakeState;
   readonly #file: string | null;
   #writing: Promise<void> = Promise.resolve();
 
   private constructor(state: FakeState, file: string | null) {
-    this.state = state;
+    this.#state = state;
     this.#file = file;
+  }
+
+  /** As it is now: the next change makes another. */
+  get state(): FakeState {
+    return this.#state;
   }
 
   /** Errors: `home_unusable` for a file that can not be read as such a state; those of a private file. */
   static async open(file: string | null): Promise<FakeMemory> {
-    const bytes = file === null ? null : await readSecureFile(file);
+    const bytes = file === null ? null : await readSecureFile(file, LARGEST_BYTES);
     return new FakeMemory(bytes === null ? fresh() : parsed(bytes), file);
   }
 
-  /** Changes the state and, with a file, resolves when that is written. */
-  async change<T>(change: (state: FakeState) => T): Promise<T> {
-    const answer = change(this.state);
+  /**
+   * Changes the state and, with a file, resolves when that is written; one change after the other. Errors, with
+   * nothing changed: what `change` throws, `too_large` beyond 4 MiB, and those of writing a private file.
+   */
+  change<T>(change: (state: FakeState) => T): Promise<T> {
     const file = this.#file;
-    if (file !== null) {
-      const text = `${JSON.stringify(this.state, null, 2)}\n`;
-      const written = this.#writing.then(() => writeSecureFile(file, text));
-      this.#writing = written.catch(() => {});
-      await written;
-    }
-    return answer;
+    const changed = this.#writing.then(async () => {
+      const next = structuredClone(this.#state);
+      const answer = change(next);
+      if (file !== null) {
+        await writeSecureFile(file, `${JSON.stringify(next, null, 2)}\n`, LARGEST_BYTES);
+      }
+      this.#state = next;
+      return answer;
+    });
+    this.#writing = changed.then(
+      () => {},
+      () => {},
+    );
+    return changed;
   }
 }
 

@@ -5,8 +5,11 @@ export type JournalLine = Exclude<LogFrame, { lost: true }>;
 
 export interface Journal {
   /**
-   * The container's last 100 lines, then its output as it comes. Resolves when the source has begun; it ends when
-   * `signal` is aborted. Errors: `logs-unsupported`, `journal-follow-failed`.
+   * The container's last 100 lines unless they were read before (`resumed`), then its output as it comes. Resolves
+   * when the source has begun; it ends when `signal` is aborted. Errors: `logs-unsupported`, `journal-follow-failed`.
    */
-  follow(container: string, signal: AbortSignal): Promise<AsyncIterable<JournalLine>>;
+  follow(
+    container: string,
+    how: { readonly resumed: boolean; readonly signal: AbortSignal },
+  ): Promise<AsyncIterable<JournalLine>>;
 }

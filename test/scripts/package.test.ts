@@ -93,7 +93,7 @@ describe("the package that npm pack makes, installed globally", () => {
       "tsconfig.build.json",
       "LICENSE",
     ];
-    for (const name of [...parts, "bin", "docs", ...files]) {
+    for (const name of [...parts, "bin", "docs", "packaging", ...files]) {
       if (!existsSync(join(packageRoot(), name))) continue;
       cpSync(join(packageRoot(), name), join(copy, name), { recursive: true });
     }
@@ -119,6 +119,7 @@ describe("the package that npm pack makes, installed globally", () => {
       "docs",
       "node_modules",
       "package.json",
+      "packaging",
     ]);
     const sources = readdirSync(installed(), { recursive: true })
       .map(String)

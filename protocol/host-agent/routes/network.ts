@@ -132,7 +132,10 @@ export const configureIp = route({
         z.object({
           mode: z.literal("static"),
           address: z.cidrv4({ error: STATIC }),
-          gateway: z.ipv4({ error: "gateway must be an IPv4 address" }).optional(),
+          gateway: z
+            .union([z.ipv4(), z.literal("")], { error: "gateway must be an IPv4 address" })
+            .default("")
+            .describe('"" is none.'),
           dns: z
             .array(z.ipv4({ error: "dns must be IPv4 addresses" }))
             .max(8)

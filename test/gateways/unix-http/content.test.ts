@@ -118,6 +118,32 @@ describe("the bytes of files over the socket", () => {
     await failed;
     expect((await gateway.ask("GET", place("a"))).text).to.equal("whole");
     expect(stored(gateway)).to.deep.equal(["a"]);
+    // A caller that goes is no failure of ours.
+    expect(gateway.log.lines.filter(({ level }) => Number(level) > 40)).to.deep.equal([]);
+  });
+
+  it("are let go when the peer is gone before the first of them", async () => {
+    const { promise: closed, resolve } = Promise.withResolvers<void>();
+    const { promise: asked, resolve: ask } = Promise.withResolvers<void>();
+    const { promise: opened, resolve: open } = Promise.withResolvers<void>();
+    const gateway = await withFiles(() => ({
+      async download() {
+        ask();
+        await opened;
+        const chunks = (async function* () {
+          yield Buffer.alloc(MIB);
+        })();
+        return { sizeBytes: MIB, chunks, close: async () => resolve() };
+      },
+    }));
+    const peer = gateway.raw();
+    peer.send(`GET ${place("a")} HTTP/1.1\r\nHost: a\r\n\r\n`);
+    await asked;
+    peer.socket.destroy();
+    // Whoever comes later is answered after that end was seen.
+    for (let times = 0; times < 5; times += 1) await gateway.ask("GET", "/v1/system/gpu");
+    open();
+    await closed;
   });
 
   it("may take longer than any request's head or body, as long as they move", async () => {

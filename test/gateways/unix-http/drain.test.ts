@@ -17,11 +17,14 @@ describe("the end of the host-agent's gateway", () => {
     const idle = gateway.raw();
     idle.send(STATUS);
     await idle.until('"present":true');
+    const unused = gateway.raw();
+    await once(unused.socket, "connect");
     const busy = gateway.raw();
     busy.send(`${UPLOAD}ha`);
     await gateway.uploading();
     const closed = gateway.close(60_000);
     await idle.ended();
+    await unused.ended();
     busy.send("lf");
     expect(await busy.ended()).to.match(/^HTTP\/1\.1 200 .*\{\}\n$/s);
     await closed;

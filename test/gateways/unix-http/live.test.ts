@@ -19,10 +19,13 @@ describe("live streams of the host-agent", () => {
 
   /** A journal whose lines are the test's, and who follows it. */
   async function withJournal(
-    follow: (signal: AbortSignal) => Promise<AsyncIterable<JournalLine>>,
+    follow: (signal: AbortSignal, resumed: boolean) => Promise<AsyncIterable<JournalLine>>,
   ): Promise<TestGateway> {
     const gateway = await startUnixHttp({
-      host: (host) => ({ ...host, journal: { follow: (_container, signal) => follow(signal) } }),
+      host: (host) => ({
+        ...host,
+        journal: { follow: (_container, { signal, resumed }) => follow(signal, resumed) },
+      }),
     });
     gateways.push(gateway);
     return gateway;
@@ -47,10 +50,10 @@ describe("live streams of the host-agent", () => {
   });
 
   it("number their frames from 1, and begin with one lost frame for who comes back", async () => {
-    const gateway = await withJournal(async () =>
+    const gateway = await withJournal(async (_signal, resumed) =>
       (async function* () {
         yield line("one");
-        yield line("two <b>");
+        yield line(resumed ? "live only" : "two <b>");
       })(),
     );
     const target = "/v1/journal/follow?container=x";
@@ -62,6 +65,7 @@ describe("live streams of the host-agent", () => {
       const back = await gateway.ask("GET", target, { headers: { "Last-Event-ID": id } });
       expect(back.text).to.match(/^retry: 1000\n\nid: 1\ndata: \{"lost":true\}\n\nid: 2\n/);
       expect(back.text.split("lost").length).to.equal(2);
+      expect(back.text).to.include("live only");
     }
   });
 

@@ -99,8 +99,35 @@ describe("the host-agent's gateway", () => {
     }
     const empty = await gateway.ask("POST", "/v1/auth/verify-password", { body: "" });
     expect(empty.json).to.deep.equal({ code: "bad-json", message: "EOF" });
+    const choice = { connection_id: "ethernet-1", ipv4: { mode: 5 } };
+    const mode = await gateway.post("/v1/network/connection/configure-ip", choice);
+    expect(mode.json).to.deep.equal({
+      code: "bad-json",
+      message: "ipv4.mode is of the wrong type",
+    });
     const fraction = await gateway.post("/v1/identity/app-service/release", { uid: 2100.5 });
     expect(fraction.json).to.include({ code: "bad-json" });
+  });
+
+  it("takes null for what is left out, however deep it lies", async () => {
+    const target = "/v1/network/connection/configure-ip";
+    const ipv4 = { mode: "static", address: "10.0.0.2/24", gateway: "", dns: null };
+    const answer = await gateway.post(target, { connection_id: "ethernet-1", ipv4 });
+    expect(answer.text).to.equal("{}\n");
+    const { json } = await gateway.ask("GET", "/v1/network/state");
+    expect(json).to.have.nested.property("ipv4.ethernet-1.dns").that.deep.equals([]);
+    const to = { root: "home", path: "b" };
+    const root = await gateway.post("/v1/files/copy", {
+      user: "a",
+      from: { ...to, path: null },
+      to,
+    });
+    expect(root.json).to.include({ code: "bad-path" });
+    const list = await gateway.post(target, {
+      connection_id: "ethernet-1",
+      ipv4: { ...ipv4, dns: [null] },
+    });
+    expect(list.status).to.equal(400);
   });
 
   it("refuses what is missing or unacceptable with the sentence of its declaration", async () => {
@@ -111,6 +138,7 @@ describe("the host-agent's gateway", () => {
       ["/v1/auth/set-role", { user: "a", role: "king" }, "role must be admin or member"],
       ["/v1/auth/set-role", { user: "a", role: null }, "role must be admin or member"],
       ["/v1/auth/delete-user", {}, "user is required"],
+      ["/v1/files/move", { user: "a", from: null }, "from is required"],
       ["/v1/system/set-timezone", { zone: "" }, "zone is required"],
       ["/v1/discovery/publish", {}, "slug is required"],
       ["/v1/identity/app-service", {}, "instance_id is required"],

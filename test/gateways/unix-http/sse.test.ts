@@ -215,8 +215,12 @@ describe("The last event that a request names", () => {
     expect(lastEventIdOf("")).to.equal(null);
     expect(lastEventIdOf("0")).to.equal(0);
     expect(lastEventIdOf("17")).to.equal(17);
-    for (const odd of ["-1", "1.5", "abc", "1e3", "9".repeat(16), " 1"]) {
+    for (const odd of ["-1", "1.5", "abc", "1e3", "1, 2", " 1"]) {
       expect(lastEventIdOf(odd), odd).to.equal(-1);
+    }
+    // Beyond what was ever sent, however long it is written.
+    for (const huge of ["9007199254740992", "18446744073709551616", "9".repeat(400)]) {
+      expect(lastEventIdOf(huge), huge).to.equal(Number.MAX_SAFE_INTEGER);
     }
   });
 });

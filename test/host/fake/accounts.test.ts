@@ -1,4 +1,4 @@
-import { readFileSync, writeFileSync } from "node:fs";
+import { mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect } from "chai";
 import { APP_SERVICE_BAND } from "../../../protocol/host-agent/routes/accounts.ts";
@@ -79,6 +79,47 @@ describe("a fake host's accounts", () => {
     expect(await second.accounts.verifyPassword("cindy", bytes("correct horse"))).to.equal(true);
     expect(await second.hostname.get()).to.equal("cellar");
     expect(await second.services.state("samba")).to.deep.equal({ enabled: true, running: true });
+  });
+
+  it("may have any name that an account can have", async () => {
+    const stateFile = join(folder.path, "state.json");
+    const { accounts } = await fakeHost(folder.path, { stateFile });
+    await accounts.setRole("constructor", "admin");
+    expect(await accounts.verifyPassword("constructor", bytes(""))).to.equal(false);
+    const again = await fakeHost(folder.path, { stateFile });
+    await again.accounts.setPassword("constructor", bytes("x"));
+    expect(await again.accounts.verifyPassword("constructor", bytes("x"))).to.equal(true);
+    expect(Object.fromEntries(await again.accounts.roles())).to.deep.equal({
+      constructor: "admin",
+    });
+    expect(await hostRefusal(again.accounts.setRole("__proto__", "admin"))).to.equal("bad-request");
+    expect(await hostRefusal(again.accounts.home("__proto__"))).to.equal("unknown-user");
+  });
+
+  it("may be more than a private file usually holds", async () => {
+    const stateFile = join(folder.path, "state.json");
+    const { accounts } = await fakeHost(folder.path, { stateFile });
+    await accounts.setRole("cindy", "admin");
+    const deleted = Array.from({ length: 3_000 }, (_, at) => `${"a".repeat(20)}${at}`);
+    const state = JSON.parse(readFileSync(stateFile, "utf8"));
+    writeFileSync(stateFile, JSON.stringify({ ...state, deleted }));
+    const again = await fakeHost(folder.path, { stateFile });
+    await again.accounts.setRole("alex", "member");
+    expect(statSync(stateFile).size).to.be.above(65_536);
+    const last = await fakeHost(folder.path, { stateFile });
+    expect((await last.accounts.roles()).size).to.equal(2);
+  });
+
+  it("are as they were when a change could not be kept", async () => {
+    const stateFile = join(folder.path, "gone", "state.json");
+    mkdirSync(join(folder.path, "gone"), { mode: 0o700 });
+    const { accounts, hostname } = await fakeHost(folder.path, { stateFile });
+    rmSync(join(folder.path, "gone"), { recursive: true });
+    expect((await refusalOf(() => accounts.setRole("alex", "admin"))).code).to.equal("not_found");
+    expect((await accounts.roles()).size).to.equal(0);
+    mkdirSync(join(folder.path, "gone"), { mode: 0o700 });
+    await hostname.set("cellar");
+    expect(readFileSync(stateFile, "utf8")).not.to.include("alex");
   });
 
   it("do not start over a state file that is not theirs", async () => {
