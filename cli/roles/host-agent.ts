@@ -112,7 +112,7 @@ async function serve(
     },
   });
   stack.defer(() => http.close(0));
-  await listen(options, gid, http, manager, stack);
+  const withdraw = await listen(options, gid, http, manager, stack);
 
   manager.ready(`lemon ${LEMON_VERSION} serves the host-agent's socket`);
   announcement.hostAgentReady({ socket: options.socket, fake: options.fake !== null });
@@ -123,6 +123,7 @@ async function serve(
   } finally {
     manager.stopping();
   }
+  withdraw();
   await drain({ http, jobs, gateway }, foreground.hurry);
   return EXIT.ok;
 }
@@ -210,21 +211,22 @@ async function openJobs(
   return jobs;
 }
 
+/** Answers what takes the socket's name away. */
 async function listen(
   { socket, fake }: HostAgentOptions,
   gid: number | null,
   http: UnixHttp,
   { listenFds }: ServiceManager,
   stack: AsyncDisposableStack,
-): Promise<void> {
+): Promise<() => void> {
   const [fd] = listenFds;
   if (fd !== undefined) {
     // Its place, group and mode are the socket unit's.
     await http.listen({ fd });
-    return;
+    return () => {};
   }
   const place = { path: socket, gid, closedFolder: fake === null };
-  stack.use(await openSocketPlace(place, (target) => http.listen(target)));
+  return stack.use(await openSocketPlace(place, (target) => http.listen(target))).withdraw;
 }
 
 interface Serving {

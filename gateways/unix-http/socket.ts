@@ -6,6 +6,8 @@
  * 2. At no moment may anybody connect who may not in the end: it is made for its owner alone, then given to its
  *    group, then opened to it; a folder that is made for it is closed to others (0750).
  * 3. Whatever is in the way is one clear error; nothing that is not a socket is ever removed.
+ * 4. It has its name only when it is as it should be, and only its own name is taken away: Node.js removes the one
+ *    that it listened on, whatever has that by then, so that one is another.
  */
 import { once } from "node:events";
 import {
@@ -13,6 +15,7 @@ import {
   chownSync,
   lstatSync,
   mkdirSync,
+  renameSync,
   type Stats,
   statSync,
   unlinkSync,
@@ -35,19 +38,26 @@ export interface SocketPlace {
   readonly closedFolder: boolean;
 }
 
-/** `sun_path` of unix(7), without its NUL. */
-const LONGEST_PATH_BYTES = 107;
+/** Behind the name, while the socket is made. */
+const UNFINISHED = ".new";
+/** `sun_path` of unix(7), without its NUL, less the above. */
+const LONGEST_PATH_BYTES = 107 - UNFINISHED.length;
 const FOLDER_MODE = 0o750;
 const SOCKET_MODE = 0o660;
 const OTHERS_WRITE = 0o022;
 const STICKY = 0o1000;
 const OTHERS = 0o007;
 
-/** Has `listen` listen at the place, and closes the place behind it when disposed of. */
+export interface OpenSocketPlace extends Disposable {
+  /** Takes the socket's name away, if it still has it. To be called before it is closed: its inode may serve anew. */
+  withdraw(): void;
+}
+
+/** Has `listen` listen at the place; withdraws it and gives it up when disposed of. */
 export async function openSocketPlace(
   place: SocketPlace,
   listen: (target: ListenTarget) => Promise<void>,
-): Promise<Disposable> {
+): Promise<OpenSocketPlace> {
   const { path, gid } = place;
   if (Buffer.byteLength(path) > LONGEST_PATH_BYTES) {
     throw refused(`the path is longer than ${LONGEST_PATH_BYTES} bytes`);
@@ -55,14 +65,22 @@ export async function openSocketPlace(
   makeFolder(place);
   const lock = lockBeside(path);
   try {
-    await removeStale(path);
-    await listenClosed(path, listen);
-    if (gid !== null) give(path, gid);
-    chmodSync(path, SOCKET_MODE);
-    const inode = lstatSync(path).ino;
+    const unfinished = `${path}${UNFINISHED}`;
+    for (const name of [unfinished, path]) await removeStale(name);
+    await listenClosed(unfinished, listen);
+    if (gid !== null) give(unfinished, gid);
+    chmodSync(unfinished, SOCKET_MODE);
+    const inode = lstatSync(unfinished).ino;
+    renameSync(unfinished, path);
+    let isThere = true;
+    const withdraw = (): void => {
+      if (isThere && found(path)?.ino === inode) unlinkSync(path);
+      isThere = false;
+    };
     return {
+      withdraw,
       [Symbol.dispose]() {
-        if (found(path)?.ino === inode) unlinkSync(path);
+        withdraw();
         lock.release();
       },
     };

@@ -7,6 +7,7 @@ import {
   mkdirSync,
   readFileSync,
   statSync,
+  unlinkSync,
   writeFileSync,
 } from "node:fs";
 import { createServer, type Server } from "node:net";
@@ -57,7 +58,8 @@ describe("the place of the host-agent's socket", () => {
       const place = await open(
         {},
         serve(() => {
-          first = lstatSync(path).mode & 0o777;
+          expect(existsSync(path)).to.equal(false);
+          first = lstatSync(`${path}.new`).mode & 0o777;
         }),
       );
       expect(first).to.equal(0o600);
@@ -137,12 +139,22 @@ describe("the place of the host-agent's socket", () => {
     expect(through.code).to.equal("socket_refused");
   });
 
-  it("has a path of at most 107 bytes", async () => {
-    const name = "s".repeat(107 - folder.path.length - 1);
+  it("leaves what has its name by now", async () => {
+    const place = await open();
+    unlinkSync(path);
+    writeFileSync(path, "somebody's");
+    place.withdraw();
+    for (const server of servers.splice(0)) await new Promise((done) => server.close(done));
+    place[Symbol.dispose]();
+    expect(readFileSync(path, "utf8")).to.equal("somebody's");
+  });
+
+  it("has a path of at most 103 bytes", async () => {
+    const name = "s".repeat(103 - folder.path.length - 1);
     const longest = join(folder.path, name);
     (await open({ path: longest, closedFolder: false }))[Symbol.dispose]();
     const refusal = await refusalOf(() => open({ path: `${longest}s`, closedFolder: false }));
-    expect(refusal.message).to.include("107 bytes");
+    expect(refusal.message).to.include("103 bytes");
   });
 
   it("lets the lock go when the listener fails", async () => {
