@@ -1,6 +1,7 @@
 /** Owns how a command of `lemon host` reaches the host-agent. */
 import { isAbsolute, resolve } from "node:path";
-import { HostAgent } from "../../client/host-agent/index.ts";
+import { HostAgent, HostAgentCallError } from "../../client/host-agent/index.ts";
+import { LemonError } from "../../protocol/errors.ts";
 import type { Shell } from "../shell.ts";
 
 export interface HostFlags {
@@ -8,6 +9,10 @@ export interface HostFlags {
 }
 
 const SOCKET = "/var/run/malmo/agent.sock";
+
+/** What is told when there is no connection at all. */
+export const NOBODY =
+  "nobody answers on the socket; nothing was sent: start lemon host-agent, or name its socket (--socket)";
 
 export function socketPath(shell: Shell, { socket }: HostFlags): string {
   const path = socket || shell.environment["MALMO_AGENT_SOCK"] || SOCKET;
@@ -22,6 +27,9 @@ export async function withHost<T>(
   const host = new HostAgent({ socketPath: socketPath(shell, flags), timers: shell.timers });
   try {
     return await work(host);
+  } catch (failure) {
+    if (!(failure instanceof HostAgentCallError) || failure.code !== "unreachable") throw failure;
+    throw new LemonError("unavailable", { message: NOBODY, cause: failure });
   } finally {
     host.close();
   }
