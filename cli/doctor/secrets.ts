@@ -89,7 +89,7 @@ export async function checkControllersVault(client: Client): Promise<Finding> {
     if (healthy) {
       return ok(
         name,
-        `${counted(count ?? 0, "secret")}, under the key of its ${source ?? "machine"}`,
+        `${counted(count ?? 0, "secret")}, and its master key (${source ?? "none"}) opens them`,
       );
     }
     if (problem === "secret_store_damaged") return fail(name, problem, DAMAGED_MEND);

@@ -110,7 +110,7 @@ describe("the doctor's look at vaults", () => {
   it("says of the controller's that its key opens what it holds", async () => {
     expect(await controllers({})).to.deep.include({
       level: "ok",
-      finding: "2 secrets, under the key of its file",
+      finding: "2 secrets, and its master key (file) opens them",
     });
   });
 
