@@ -106,16 +106,25 @@ describe("the bytes of files over the socket", () => {
   });
 
   it("are no file when the peer is gone in the middle of them", async () => {
-    const { promise: failed, resolve } = Promise.withResolvers<void>();
+    const uploads: Promise<unknown>[] = [];
+    const { promise: begun, resolve: begin } = Promise.withResolvers<void>();
     const gateway = await withFiles((own) => ({
-      upload: (...request) => own.upload(...request).finally(resolve),
+      upload(...request) {
+        const upload = own.upload(...request);
+        uploads.push(upload);
+        if (uploads.length === 2) begin();
+        return upload;
+      },
     }));
     await gateway.ask("PUT", place("a"), { body: "whole" });
     const peer = gateway.raw();
     peer.send(`PUT ${place("a")} HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\n\r\nhalf`);
-    await once(peer.socket, "connect");
+    await begun;
     peer.socket.destroy();
-    await failed;
+    expect((await Promise.allSettled(uploads)).map(({ status }) => status)).to.deep.equal([
+      "fulfilled",
+      "rejected",
+    ]);
     expect((await gateway.ask("GET", place("a"))).text).to.equal("whole");
     expect(stored(gateway)).to.deep.equal(["a"]);
     // A caller that goes is no failure of ours.
