@@ -12,9 +12,9 @@ import { bareNats, startFleet, TOKEN } from "./fleet.ts";
 import { BARE, floor, SYNC } from "./process.ts";
 import { Report } from "./report.ts";
 
-/** A node retains 1,000 ids: what is spent here has to fit. */
-const WARM_UP = 20;
-const RUNS = 200;
+/** A node retains 1,000 ids: what is spent here has to fit. Much of it warms up: code is compiled as it is used. */
+const WARM_UP = 400;
+const RUNS = 300;
 const TURN = 20;
 const AT_ONCE = 16;
 const BATCHES = 12;
