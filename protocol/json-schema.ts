@@ -6,6 +6,16 @@
  */
 import { z } from "zod";
 
+/** What a JSON document is made of. */
+export type Json =
+  | null
+  | boolean
+  | number
+  | string
+  | readonly Json[]
+  | { readonly [name: string]: Json };
+export type JsonObject = { readonly [name: string]: Json };
+
 export type JsonSchema = z.core.JSONSchema.BaseSchema;
 
 interface Converted {

@@ -24,6 +24,7 @@ import {
 } from "../../protocol/methods/files.ts";
 import { Base64 } from "../session/answer-text.ts";
 import type { Caller, MethodHandlers } from "../session/handler.ts";
+import { askNode, type Question } from "./asking.ts";
 import type { Directory } from "./directory.ts";
 import type { Fleet } from "./fleet.ts";
 import { ReadLanes } from "./read-lanes.ts";
@@ -50,16 +51,7 @@ const ANSWER_BYTES = 16_384;
 const ENTRY_BYTES = 512;
 
 /** One call to a destination. */
-interface Asked<Answer> {
-  readonly spec: {
-    readonly name: FileMethod;
-    readonly effect: "read" | "mutation";
-  };
-  readonly deadlineMs: number;
-  readonly request: object;
-  readonly answer: z.ZodType<Answer>;
-  /** Whether it answers what was asked. */
-  readonly isAbout?: (answer: Answer) => boolean;
+interface Asked<Answer> extends Omit<Question<FileMethod, Answer>, "answerBytes"> {
   readonly answerBytes?: number;
 }
 
@@ -77,27 +69,10 @@ export function fileMethods(options: FileMethodsOptions): MethodHandlers<FileMet
     asked: Asked<Answer>,
   ): Promise<Answer> => {
     const { nodeId } = directory.resolve(selector);
-    const { spec, deadlineMs, request, answer, isAbout, answerBytes = ANSWER_BYTES } = asked;
-    const mutation = spec.effect === "mutation";
+    // Callers take turns at the node's helper, too.
+    const request = { ...asked.request, caller: caller.connectionId };
     try {
-      const given = await fleet.call(nodeId, {
-        method: spec.name,
-        // Callers take turns at the node's helper, too.
-        params: { ...request, caller: caller.connectionId },
-        capability: spec.name,
-        mutation,
-        deadlineMs,
-        caller: caller.connectionId,
-        answerBytes,
-      });
-      const read = answer.safeParse(given);
-      if (!read.success || isAbout?.(read.data) === false) {
-        throw new LemonError("invalid_remote_payload", {
-          retrySafe: !mutation,
-          mutationMayHaveApplied: mutation,
-        });
-      }
-      return read.data;
+      return await askNode(fleet, nodeId, caller, { answerBytes: ANSWER_BYTES, ...asked, request });
     } catch (error) {
       if (!(error instanceof LemonError) || !error.mutationMayHaveApplied) throw error;
       throw uncertain(error, nodeId);

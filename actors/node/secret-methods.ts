@@ -25,6 +25,7 @@ import {
 } from "../../protocol/secrets.ts";
 import { type Sealed, sealFor } from "../../transport/keys/sealing.ts";
 import type { Caller, MethodHandlers } from "../session/handler.ts";
+import { askNode, type Question } from "./asking.ts";
 import type { Directory } from "./directory.ts";
 import type { Fleet } from "./fleet.ts";
 import type { NodeRecord } from "./record.ts";
@@ -47,17 +48,8 @@ const ANSWER_BYTES = 2_048;
 const NAME_BYTES = SECRET_BOUNDS.nameBytes + 8;
 
 /** One call to a destination. */
-interface Asked<Answer> {
-  readonly spec: {
-    readonly name: SecretMethod;
-    readonly effect: "read" | "mutation";
-    readonly retrySafe: boolean;
-  };
-  readonly deadlineMs: number;
-  readonly request: object;
-  readonly answer: z.ZodType<Answer>;
-  /** Whether it answers what was asked. */
-  readonly isAbout?: (answer: Answer) => boolean;
+interface Asked<Answer> extends Omit<Question<SecretMethod, Answer>, "answerBytes"> {
+  readonly spec: Question<SecretMethod, Answer>["spec"] & { readonly retrySafe: boolean };
   readonly answerBytes?: number;
   readonly operationId?: string | undefined;
 }
@@ -73,29 +65,11 @@ export function secretMethods({
     caller: Caller,
     asked: Asked<Answer>,
   ): Promise<Answer> => {
-    const { spec, deadlineMs, request, answer, isAbout, answerBytes = ANSWER_BYTES } = asked;
-    const mutation = spec.effect === "mutation";
     try {
-      const given = await fleet.call(nodeId, {
-        method: spec.name,
-        params: request,
-        capability: spec.name,
-        mutation,
-        deadlineMs,
-        caller: caller.connectionId,
-        answerBytes,
-      });
-      const read = answer.safeParse(given);
-      if (!read.success || isAbout?.(read.data) === false) {
-        throw new LemonError("invalid_remote_payload", {
-          retrySafe: !mutation,
-          mutationMayHaveApplied: mutation,
-        });
-      }
-      return read.data;
+      return await askNode(fleet, nodeId, caller, { answerBytes: ANSWER_BYTES, ...asked });
     } catch (error) {
       if (!(error instanceof LemonError) || !error.mutationMayHaveApplied) throw error;
-      throw uncertain(error, { nodeId, operationId: asked.operationId, spec });
+      throw uncertain(error, { nodeId, operationId: asked.operationId, spec: asked.spec });
     }
   };
 

@@ -3,21 +3,12 @@
  * /v1/openapi.json` serves and `docs/reference/` keeps. https://spec.openapis.org/oas/v3.1.0
  */
 import { z } from "zod";
-import { type JsonSchema, jsonSchemaOf } from "../json-schema.ts";
+import { type JsonObject, type JsonSchema, jsonSchemaOf } from "../json-schema.ts";
 import { LEMON_VERSION } from "../version.ts";
 import { HOST_AGENT_ERRORS, type HostAgentErrorCode } from "./errors.ts";
 import { idempotencyKey } from "./job.ts";
 import { COMMON_ERRORS, type RouteSpec } from "./route.ts";
 import { ALL_ROUTES } from "./routes.ts";
-
-export type Json =
-  | null
-  | boolean
-  | number
-  | string
-  | readonly Json[]
-  | { readonly [name: string]: Json };
-type JsonObject = { readonly [name: string]: Json };
 
 const OCTETS: JsonObject = { "application/octet-stream": {} };
 const ERROR = reference("Error");

@@ -4,7 +4,7 @@
  */
 import { z } from "zod";
 import { type AnyEventName, EVENT_SPECS, EVENTS } from "../../protocol/events.ts";
-import { jsonSchemaOf } from "../../protocol/json-schema.ts";
+import { type Json, type JsonObject, jsonSchemaOf } from "../../protocol/json-schema.ts";
 import type { MethodSpec } from "../../protocol/method.ts";
 import { LEMON_VERSION } from "../../protocol/version.ts";
 import {
@@ -24,15 +24,6 @@ import {
   stateVersion,
 } from "./frames.ts";
 import { METHODS_BY_NAME } from "./methods-page.ts";
-
-export type Json =
-  | null
-  | boolean
-  | number
-  | string
-  | readonly Json[]
-  | { readonly [name: string]: Json };
-type JsonObject = { readonly [name: string]: Json };
 
 export function asyncApi(): JsonObject {
   const schemas = new Schemas();

@@ -2,9 +2,10 @@
 import { expect } from "chai";
 import { z } from "zod";
 import { HOST_AGENT_ERRORS } from "../../../protocol/host-agent/errors.ts";
-import { type Json, openApiDocument } from "../../../protocol/host-agent/openapi.ts";
+import { openApiDocument } from "../../../protocol/host-agent/openapi.ts";
 import { COMMON_ERRORS } from "../../../protocol/host-agent/route.ts";
 import { ALL_ROUTES } from "../../../protocol/host-agent/routes.ts";
+import type { Json } from "../../../protocol/json-schema.ts";
 
 type Operation = Record<string, Json> & {
   readonly operationId: string;
