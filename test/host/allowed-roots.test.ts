@@ -14,7 +14,8 @@ import { expect } from "chai";
 import fc from "fast-check";
 import { type AllowedRoots, pinRoots } from "../../host/allowed-roots.ts";
 import type { ErrorCode } from "../../protocol/errors.ts";
-import { openDescriptors, waysToOpen } from "../support/files-room.ts";
+import { openFiles } from "../support/descriptors.ts";
+import { waysToOpen } from "../support/files-room.ts";
 import { refusalOf } from "../support/refusal.ts";
 import { type TempFolder, tempFolder } from "../support/temp-folder.ts";
 
@@ -23,7 +24,7 @@ for (const { name, openAt } of waysToOpen()) {
     let folder: TempFolder;
     let top: string;
     let roots: AllowedRoots;
-    let descriptors: number;
+    let open: readonly string[];
 
     beforeEach(() => {
       folder = tempFolder();
@@ -58,7 +59,7 @@ for (const { name, openAt } of waysToOpen()) {
       symlinkSync(join(top, "home"), join(top, "alias"));
       symlinkSync(join(top, "outside"), join(top, "blind"));
       execFileSync("mkfifo", [join(top, "home/fifo")]);
-      descriptors = openDescriptors();
+      open = openFiles();
       roots = pinRoots(
         {
           roots: [join(top, "home"), join(top, "second")],
@@ -70,7 +71,7 @@ for (const { name, openAt } of waysToOpen()) {
     });
     afterEach(() => {
       roots.close();
-      expect(openDescriptors()).to.equal(descriptors);
+      expect(openFiles()).to.deep.equal(open);
       folder[Symbol.dispose]();
     });
 

@@ -7,7 +7,6 @@ import {
   constants,
   mkdirSync,
   openSync,
-  readdirSync,
   renameSync,
   writeFileSync,
 } from "node:fs";
@@ -19,11 +18,10 @@ import { closeOthersAtExec } from "../../host/native/spawn.ts";
 import { identify, isAlive, waitForEnd } from "../../host/process-identity.ts";
 import { readProcessRow } from "../../host/process-table.ts";
 import { KILL_AT_ONCE, type SystemSpawner } from "../../host/spawner.ts";
+import { openDescriptors } from "../support/descriptors.ts";
 import { identityOf, MODES, PATH, run, shell, spawnerOf, start } from "../support/native-run.ts";
 import { refusalOf } from "../support/refusal.ts";
 import { type TempFolder, tempFolder } from "../support/temp-folder.ts";
-
-const openDescriptors = () => readdirSync("/proc/self/fd").length;
 
 for (const mode of MODES) {
   describe(`a native process (${mode})`, () => {

@@ -1,6 +1,6 @@
 /**
  * Owns the places that deletes are tested in: a target, the outside that has to stay, and the anchors. On disposal
- * no descriptor may be left open.
+ * no file may be left open.
  */
 import { execFileSync } from "node:child_process";
 import { closeSync, linkSync, mkdirSync, symlinkSync, writeFileSync } from "node:fs";
@@ -10,8 +10,8 @@ import { Anchors } from "../../host/files/anchors.ts";
 import { deletePreviewed } from "../../host/files/delete.ts";
 import { type DeletePreview, PREVIEW_LIMITS, previewDelete } from "../../host/files/preview.ts";
 import { openDirectory } from "../../host/native/directory.ts";
+import { openFiles } from "./descriptors.ts";
 import { atPlace } from "./file-places.ts";
-import { openDescriptors } from "./files-room.ts";
 import { type TempFolder, tempFolder } from "./temp-folder.ts";
 
 export class DeletePlaces implements Disposable {
@@ -22,14 +22,14 @@ export class DeletePlaces implements Disposable {
   /** Those of `top`, and whatever a test opens. */
   readonly anchorFds: number[];
   anchors: Anchors;
-  readonly #descriptors: number;
+  readonly #open: readonly string[];
 
   constructor() {
     this.top = this.#folder.path;
     this.target = join(this.top, "target");
     mkdirSync(join(this.top, "outside/kept"), { recursive: true });
     writeFileSync(join(this.top, "outside/kept/file"), "kept");
-    this.#descriptors = openDescriptors();
+    this.#open = openFiles();
     this.anchorFds = [openDirectory(this.top)];
     this.anchors = new Anchors(this.anchorFds);
   }
@@ -63,7 +63,7 @@ export class DeletePlaces implements Disposable {
 
   [Symbol.dispose](): void {
     for (const fd of this.anchorFds) closeSync(fd);
-    expect(openDescriptors()).to.equal(this.#descriptors);
+    expect(openFiles()).to.deep.equal(this.#open);
     this.#folder[Symbol.dispose]();
   }
 }

@@ -1,5 +1,5 @@
 /** Owns a small world for the file service: a root, a second root, a state folder, and an outside that must stay as it is. */
-import { mkdirSync, readdirSync, writeFileSync } from "node:fs";
+import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect } from "chai";
 import { type FileOperations, openFileOperations } from "../../host/files/operations.ts";
@@ -9,6 +9,7 @@ import {
   openBeneath,
   openComponent,
 } from "../../host/native/directory.ts";
+import { openFiles } from "./descriptors.ts";
 import { tempFolder } from "./temp-folder.ts";
 
 /** Every way to open a component that this kernel knows, and its name. */
@@ -24,7 +25,7 @@ export interface FilesRoom extends Disposable {
   readonly home: string;
 }
 
-/** `at` instead of a temporary folder of its own. On disposal no descriptor may be left open. */
+/** `at` instead of a temporary folder of its own. On disposal no file may be left open. */
 export function filesRoom(openAt?: OpenAt, at?: string): FilesRoom {
   const folder = at === undefined ? tempFolder() : { path: at, [Symbol.dispose]: () => undefined };
   const top = folder.path;
@@ -32,7 +33,7 @@ export function filesRoom(openAt?: OpenAt, at?: string): FilesRoom {
     mkdirSync(join(top, name), { recursive: true });
   writeFileSync(join(top, "outside/secret"), "secret");
   writeFileSync(join(top, "home/.lemon/key"), "key");
-  const before = openDescriptors();
+  const before = openFiles();
   const home = join(top, "home");
   const files = openFileOperations(
     { roots: [home, join(top, "second")], defaultCwd: home, stateFolder: join(home, ".lemon") },
@@ -44,12 +45,8 @@ export function filesRoom(openAt?: OpenAt, at?: string): FilesRoom {
     home,
     [Symbol.dispose]() {
       files.close();
-      expect(openDescriptors()).to.equal(before);
+      expect(openFiles()).to.deep.equal(before);
       folder[Symbol.dispose]();
     },
   };
-}
-
-export function openDescriptors(): number {
-  return readdirSync("/proc/self/fd").length;
 }

@@ -1,4 +1,4 @@
-import { closeSync, constants, openSync, readdirSync } from "node:fs";
+import { closeSync, constants, openSync } from "node:fs";
 import { constants as system } from "node:os";
 import { expect } from "chai";
 import { Execution, type ExecutionSpec } from "../../../actors/process-run/execution.ts";
@@ -13,12 +13,12 @@ import type {
   SystemSpawner,
 } from "../../../host/spawner.ts";
 import { LemonError } from "../../../protocol/errors.ts";
+import { openDescriptors } from "../../support/descriptors.ts";
 import { FakeClock } from "../../support/fake-clock.ts";
 import { identityOf, MODES, PATH, shell, spawnerOf } from "../../support/native-run.ts";
 import { refusalOf } from "../../support/refusal.ts";
 
 const MIB = 1_048_576;
-const openDescriptors = () => readdirSync("/proc/self/fd").length;
 
 for (const mode of MODES) {
   describe(`an execution (${mode})`, () => {

@@ -6,11 +6,10 @@ import { type AllowedRoots, pinRoots } from "../../../host/allowed-roots.ts";
 import { systemClock } from "../../../host/clock.ts";
 import type { SystemSpawner } from "../../../host/spawner.ts";
 import { type ProcessRunRequest, processRunRequest } from "../../../protocol/process.ts";
+import { openDescriptors } from "../../support/descriptors.ts";
 import { MODES, PATH, shell, spawnerOf } from "../../support/native-run.ts";
 import { refusalOf } from "../../support/refusal.ts";
 import { type TempFolder, tempFolder } from "../../support/temp-folder.ts";
-
-const openDescriptors = () => readdirSync("/proc/self/fd").length;
 
 for (const mode of MODES) {
   describe(`a launch (${mode})`, () => {

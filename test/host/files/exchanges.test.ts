@@ -130,7 +130,7 @@ for (const { name, openAt } of waysToOpen()) {
       const told = once(lines, "line");
       program.stdin.end();
       const [exchanged] = await told;
-      await once(program, "exit");
+      await once(program, "close");
       expect(Number(exchanged)).to.be.above(1_000);
       for (const tree of watched) expect(tree.isTouched()).to.equal(false);
       expect(forbidden.map(contentOf)).to.deep.equal(before);

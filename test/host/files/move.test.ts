@@ -18,6 +18,7 @@ import { expect } from "chai";
 import { Anchors } from "../../../host/files/anchors.ts";
 import { moveEntry } from "../../../host/files/move.ts";
 import { openDirectory } from "../../../host/native/directory.ts";
+import { openFiles } from "../../support/descriptors.ts";
 import {
   asOrdinaryUser,
   atPlace,
@@ -29,14 +30,12 @@ import { refusalOf } from "../../support/refusal.ts";
 import { smallDisk } from "../../support/small-disk.ts";
 import { type TempFolder, tempFolder } from "../../support/temp-folder.ts";
 
-const openDescriptors = () => readdirSync("/proc/self/fd").length;
-
 describe("a move", () => {
   let folder: TempFolder;
   let top: string;
   let anchorFds: number[];
   let anchors: Anchors;
-  let descriptors: number;
+  let open: readonly string[];
 
   beforeEach(() => {
     folder = tempFolder();
@@ -46,13 +45,13 @@ describe("a move", () => {
     mkdirSync(join(top, "holder/inner/root"), { recursive: true });
     writeFileSync(join(top, "one/file"), "content");
     writeFileSync(join(top, "one/tree/deep/leaf"), "leaf");
-    descriptors = openDescriptors();
+    open = openFiles();
     anchorFds = [openDirectory(top), openDirectory(join(top, "holder/inner/root"))];
     anchors = new Anchors(anchorFds);
   });
   afterEach(() => {
     for (const fd of anchorFds) closeSync(fd);
-    expect(openDescriptors()).to.equal(descriptors);
+    expect(openFiles()).to.deep.equal(open);
     folder[Symbol.dispose]();
   });
 
