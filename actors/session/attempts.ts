@@ -7,8 +7,8 @@
  *    `NETWORKS_OF_A_SITE` times as many attempts as one. There may be others in it, so it is no less.
  * 3. What one network may not try any more costs its site nothing.
  */
-import { isIPv6 } from "node:net";
 import type { Clock } from "../../host/clock.ts";
+import { placeOf } from "../../host/ip-address.ts";
 import { type AttemptBound, Buckets } from "./buckets.ts";
 
 export const NETWORKS_OF_A_SITE = 16;
@@ -65,25 +65,4 @@ export class Attempts {
       throw failure;
     }
   }
-}
-
-interface Place {
-  readonly network: string;
-  /** Null where addresses are too few to be given away by the thousand. */
-  readonly site: string | null;
-}
-
-function placeOf(address: string): Place {
-  if (!isIPv6(address)) return { network: address, site: null };
-  const mapped = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(address)?.[1];
-  if (mapped !== undefined) return { network: mapped, site: null };
-  const [left = "", right] = address.split("::");
-  const groups = left === "" ? [] : left.split(":");
-  // What `::` stands for reaches into the first half when there are too few groups before it.
-  if (right !== undefined) {
-    const after = right === "" ? [] : right.split(":");
-    while (groups.length + after.length < 8) groups.push("0");
-    groups.push(...after);
-  }
-  return { network: groups.slice(0, 4).join(":"), site: groups.slice(0, 3).join(":") };
 }

@@ -1,38 +1,5 @@
-/**
- * Owns what an IP address is to this port: its one spelling, whether it is this machine's own, and how
- * many connections come from where.
- */
-import { BlockList, isIP, SocketAddress } from "node:net";
-
-/** The one spelling of an address: IPv4 also when it was mapped into IPv6, no zone; null for anything else. */
-export function canonicalAddress(text: string): string | null {
-  const bare = text.replace(/%.*$/, "");
-  const family = isIP(bare);
-  if (family === 0) return null;
-  if (family === 4) return bare;
-  const { address } = new SocketAddress({ address: bare, family: "ipv6" });
-  const mapped = address.startsWith(MAPPED) ? address.slice(MAPPED.length) : "";
-  return isIP(mapped) === 4 ? mapped : address;
-}
-
-const MAPPED = "::ffff:";
-
-/** The family of an address in the words of `BlockList`; null for anything else. */
-export function familyOf(address: string): "ipv4" | "ipv6" | null {
-  const family = isIP(address);
-  if (family === 0) return null;
-  return family === 4 ? "ipv4" : "ipv6";
-}
-
-const LOOPBACK = new BlockList();
-LOOPBACK.addSubnet("127.0.0.0", 8, "ipv4");
-LOOPBACK.addAddress("::1", "ipv6");
-
-/** 127/8, ::1, and the first mapped into IPv6. */
-export function isLoopbackAddress(address: string): boolean {
-  const family = familyOf(address);
-  return family !== null && LOOPBACK.check(address, family);
-}
+/** Owns how many connections come to this port from where. */
+import { isLoopbackAddress, placeOf } from "../../host/ip-address.ts";
 
 export interface AddressLimits {
   /** Connections at once from one address: an IPv4 address, or a /64 of IPv6, which is what one host gets. */
@@ -78,37 +45,4 @@ export class AddressCounts {
     if (left > 0) this.#counts.set(place, left);
     else this.#counts.delete(place);
   }
-}
-
-const NETWORK_BYTES = 8;
-const SITE_BYTES = 6;
-
-function placeOf(address: string): { network: string; site: string | null } {
-  const canonical = canonicalAddress(address);
-  if (canonical?.includes(":") !== true) return { network: canonical ?? address, site: null };
-  const bytes = bytesOf(canonical);
-  return {
-    network: bytes.slice(0, NETWORK_BYTES).join("."),
-    site: bytes.slice(0, SITE_BYTES).join("."),
-  };
-}
-
-const GROUPS = 8;
-
-/** The 4 or 16 bytes of a canonical address. */
-export function bytesOf(canonical: string): readonly number[] {
-  if (!canonical.includes(":")) return canonical.split(".").map(Number);
-  const [left = "", right = ""] = canonical.split("::");
-  const [head, tail] = [groupsOf(left), groupsOf(right)];
-  const zeros = Array<number>(Math.max(0, GROUPS - head.length - tail.length)).fill(0);
-  return [...head, ...zeros, ...tail].flatMap((group) => [group >> 8, group & 0xff]);
-}
-
-/** The last two groups may be written as an IPv4 address. */
-function groupsOf(text: string): number[] {
-  if (text === "") return [];
-  return text.split(":").flatMap((group) => {
-    const [a = 0, b = 0, c = 0, d = 0] = group.split(".").map(Number);
-    return group.includes(".") ? [(a << 8) | b, (c << 8) | d] : [Number.parseInt(group, 16)];
-  });
 }

@@ -11,7 +11,7 @@
  */
 import type { IncomingMessage } from "node:http";
 import { isIP } from "node:net";
-import { isLoopbackAddress } from "./addresses.ts";
+import { isLoopbackAddress } from "../../host/ip-address.ts";
 
 /**
  * `scheme://host[:port]` in its one spelling, without the port that the scheme implies; null for anything

@@ -4,7 +4,7 @@
  * `Forwarded`/`X-Forwarded-*` or a foreign `Origin`").
  */
 import type { IncomingMessage } from "node:http";
-import { isLoopbackAddress } from "./addresses.ts";
+import { isLoopbackAddress } from "../../host/ip-address.ts";
 import { isLoopbackOrigin, isOurs, originsOf } from "./origin.ts";
 import type { TrustedProxies } from "./proxies.ts";
 

@@ -13,7 +13,7 @@
  */
 import type { IncomingHttpHeaders } from "node:http";
 import { BlockList } from "node:net";
-import { bytesOf, canonicalAddress, familyOf } from "./addresses.ts";
+import { bytesOf, canonicalAddress, familyOf } from "../../host/ip-address.ts";
 
 /** Addresses that share their first `prefix` bits. */
 export interface Network {

@@ -1,36 +1,6 @@
 import { assert } from "chai";
-import { isLoopbackAddress } from "../../../gateways/http/addresses.ts";
 import { type TestGatewayOptions, testGateway } from "../../support/gateway.ts";
 import { WsClient } from "../../support/ws-client.ts";
-
-describe("a loopback address", () => {
-  it("is 127/8, ::1 or the first mapped into IPv6, however it is written", () => {
-    for (const address of [
-      "127.0.0.1",
-      "127.255.255.254",
-      "::1",
-      "0:0:0:0:0:0:0:1",
-      "::ffff:127.0.0.1",
-      "::ffff:7f00:1",
-    ]) {
-      assert.isTrue(isLoopbackAddress(address), address);
-    }
-    for (const address of [
-      "128.0.0.1",
-      "10.0.0.1",
-      "0.0.0.0",
-      "::",
-      "::2",
-      "::ffff:10.0.0.1",
-      "::127.0.0.1",
-      "localhost",
-      "",
-      "127.1",
-    ]) {
-      assert.isFalse(isLoopbackAddress(address), address);
-    }
-  });
-});
 
 describe("the loopback opt-in", () => {
   const admitted = async (

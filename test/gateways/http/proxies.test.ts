@@ -1,25 +1,7 @@
 import { assert } from "chai";
 import fc from "fast-check";
-import { AddressCounts, canonicalAddress } from "../../../gateways/http/addresses.ts";
+import { AddressCounts } from "../../../gateways/http/addresses.ts";
 import { parseNetwork, TrustedProxies } from "../../../gateways/http/proxies.ts";
-
-describe("an address", () => {
-  it("has one spelling", () => {
-    const spellings: readonly [string, string | null][] = [
-      ["192.0.2.1", "192.0.2.1"],
-      ["::ffff:192.0.2.1", "192.0.2.1"],
-      ["::FFFF:c000:201", "192.0.2.1"],
-      ["2001:DB8:0:0:0:0:0:1", "2001:db8::1"],
-      ["fe80::1%eth0", "fe80::1"],
-      ["::", "::"],
-      ["192.0.2.1:80", null],
-      ["unknown", null],
-      ["", null],
-    ];
-    for (const [text, canonical] of spellings)
-      assert.equal(canonicalAddress(text), canonical, text);
-  });
-});
 
 describe("the connections of one address", () => {
   const counts = (perAddress = 2, countLoopback = false, perSite = 5) =>
