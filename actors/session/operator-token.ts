@@ -10,8 +10,7 @@ import { createHash, randomBytes, timingSafeEqual } from "node:crypto";
 import { join } from "node:path";
 import { ensurePrivateDirectory, readSecureFile, writeSecureFile } from "../../host/secure-file.ts";
 import { LemonError } from "../../protocol/errors.ts";
-
-const OPERATOR_TOKEN_VARIABLE = "LEMON_CONTROL_PLANE_OPERATOR_TOKEN";
+import { OPERATOR_TOKEN_VARIABLE } from "../../protocol/http.ts";
 
 const TOKEN_BYTES = 32;
 /** What a managed file may hold: one token of visible characters, also one an earlier release made. */

@@ -9,17 +9,19 @@
  */
 import { constants } from "node:os";
 import { forbidCores } from "../../host/native/core-limit.ts";
+import { GUARDED_SPACES, OPERATOR_TOKEN_VARIABLE } from "../../protocol/http.ts";
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
 const SECRETS = [
   "LEMON_SECRETS_MASTER_KEY",
   "LEMON_SECRETS_MASTER_KEY_PREVIOUS",
-  "LEMON_CONTROL_PLANE_OPERATOR_TOKEN",
+  OPERATOR_TOKEN_VARIABLE,
+  ...GUARDED_SPACES.flatMap(({ variables }) => variables),
   "LEMON_WS_TOKEN",
   "LEMON_NODE_OPERATOR_TOKEN",
   "LEMON_NODE_TOKEN",
-] as const;
+];
 
 /** Node opens its inspector on the first; `--heapsnapshot-signal` is mostly given the second. */
 const DIAGNOSTIC = ["SIGUSR1", "SIGUSR2"] as const;

@@ -37,6 +37,7 @@ import {
 } from "../../actors/session/authenticate.ts";
 import { loadOperatorToken } from "../../actors/session/operator-token.ts";
 import { startSessions } from "../../actors/session/sessions.ts";
+import { spaceOpener } from "../../actors/session/spaces.ts";
 import { secretsMethods } from "../../actors/vault/methods.ts";
 import { refuseLeaf } from "../../gateways/http/leaf-refusal.ts";
 import { listenHttp } from "../../gateways/http/server.ts";
@@ -203,6 +204,7 @@ export async function startController(
     ...restarting(hub),
   });
 
+  const attempts = new Attempts(clock, TOKEN_ATTEMPTS);
   const sessions = await startSessions({
     parent: system.root,
     handlers: {
@@ -227,7 +229,7 @@ export async function startController(
         sessionTokens: firstOf(devices.sessionTokens, fleet.sessionTokens),
         allowUnauthenticatedLoopback: unauthenticatedLoopback,
       }),
-      new Attempts(clock, TOKEN_ATTEMPTS),
+      attempts,
       { operatorToken: operator.token },
     ),
     server: { version: LEMON_VERSION, commit: null, host: hostname() },
@@ -249,7 +251,8 @@ export async function startController(
         });
   const upgrades = new Map([["/ws", gateway.upgrade]]);
   if (proxy !== null) upgrades.set("/leafnode", proxy.upgrade);
-  http.serve(upgrades, readiness.missing);
+  const openSpace = spaceOpener({ environment, operatorToken: operator.token, attempts });
+  http.serve(upgrades, readiness.missing, openSpace);
 
   let announced = false;
   let record: ControllerRecord = {

@@ -49,6 +49,11 @@ export class Admission {
     return true;
   }
 
+  /** Whose request it is; null when the proxy's headers say two things. */
+  callerOf({ headers, socket }: IncomingMessage): string | null {
+    return this.#options.proxies.callerOf(socket.remoteAddress ?? "", headers);
+  }
+
   /** Who asks for an upgrade, or why it gets none. */
   admit(request: IncomingMessage, socket: Duplex): Peer | HttpAnswer {
     const { proxies, allowedOrigins, addresses, onCrowded } = this.#options;

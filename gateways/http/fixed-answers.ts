@@ -1,45 +1,46 @@
-/** Owns what the control plane's port answers by itself: its health, and each refusal. */
+/** Owns what a control plane's port answers by itself: its health, and each refusal that `protocol/http.ts` declares. */
+import { type GuardedSpace, HTTP_REFUSALS } from "../../protocol/http.ts";
 import { type HttpAnswer, jsonAnswer, refusal } from "./answer.ts";
+
+export type RefusalName = keyof typeof HTTP_REFUSALS;
 
 export const HEALTHY = jsonAnswer(200, { ok: true });
 
 export function readiness(missing: readonly string[]): HttpAnswer {
   if (missing.length === 0) return HEALTHY;
-  const message = `The control plane can not do its work now: ${missing.join(", ")}`;
-  const error = { code: "UNAVAILABLE", message, details: { missing } };
-  return jsonAnswer(503, { error }, { "Retry-After": "1" });
+  const { status, code, message, headers } = HTTP_REFUSALS.not_ready;
+  const said = `${message}: ${missing.join(", ")}`;
+  return jsonAnswer(status, { error: { code, message: said, details: { missing } } }, headers);
 }
 
-export const NOT_FOUND = refusal(404, "NOT_FOUND", "Nothing is served here");
-export const STARTING = refusal(503, "UNAVAILABLE", "The control plane is starting", {
-  "Retry-After": "1",
-});
-export const CONTRADICTING_PROXY = refusal(
-  400,
-  "INVALID_REQUEST",
-  "X-Forwarded-For and Forwarded name different callers; the proxy has to remove the one it does not set",
-);
-export const FOREIGN_PAGE = refusal(
-  403,
-  "FORBIDDEN",
-  "Pages of this origin may not connect; the controller's --allowed-origin lets them",
-);
-export const CROWDED = refusal(429, "RATE_LIMITED", "Too many connections come from this address", {
-  "Retry-After": "5",
-});
-export const UPGRADE_REQUIRED = refusal(
-  426,
-  "INVALID_REQUEST",
-  "This path serves WebSocket connections",
-  {
-    Upgrade: "websocket",
-    Connection: "Upgrade",
-  },
-);
-
-export function methodNotAllowed(allow: string): HttpAnswer {
-  return refusal(405, "INVALID_REQUEST", "The method is not allowed here", { Allow: allow });
+export interface RefusalParts {
+  /** What stands behind the declared sentence. */
+  readonly more?: string;
+  readonly headers?: Readonly<Record<string, string>>;
 }
+
+/** A refusal as it is declared, in the envelope of the space that it is answered in; null for none. */
+export function refused(
+  name: RefusalName,
+  space: GuardedSpace | null = null,
+  { more, headers }: RefusalParts = {},
+): HttpAnswer {
+  const { status, code, message, ...declared } = HTTP_REFUSALS[name];
+  const said = more === undefined ? message : `${message}: ${more}`;
+  const all = { ...declared.headers, ...headers };
+  if (space?.envelope !== "openai") return refusal(status, code, said, all);
+  const type = status < 500 ? "invalid_request_error" : "server_error";
+  return jsonAnswer(status, { error: { message: said, type } }, all);
+}
+
+export const NOT_FOUND = refused("not_found");
+export const CONTRADICTING_PROXY = refused("contradicting_proxy");
+export const FOREIGN_PAGE = refused("foreign_page");
+export const CROWDED = refused("crowded");
+export const UPGRADE_REQUIRED = refused("upgrade_required");
+export const METHOD_NOT_ALLOWED = refused("method_not_allowed");
+export const NO_TUNNEL = refused("no_tunnel");
+export const FULL = refused("full");
 
 /** The answer to bytes that were no request, or not soon enough; null where TLS failed or nobody is left to read it. */
 export function unreadable(error: Error): HttpAnswer | null {
@@ -47,10 +48,10 @@ export function unreadable(error: Error): HttpAnswer | null {
   if (typeof code !== "string" || !/^(?:HPE_|ERR_HTTP_)/.test(code)) return null;
   switch (code) {
     case "HPE_HEADER_OVERFLOW":
-      return refusal(431, "INVALID_REQUEST", "The request head is too large");
+      return refused("head_too_large");
     case "ERR_HTTP_REQUEST_TIMEOUT":
-      return refusal(408, "TIMEOUT", "The request did not come in time");
+      return refused("too_late");
     default:
-      return refusal(400, "INVALID_REQUEST", "This is no HTTP request");
+      return refused("unreadable");
   }
 }

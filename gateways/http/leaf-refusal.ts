@@ -1,12 +1,12 @@
 /** Owns how `/leafnode` refuses a link, in the words and the envelope of this port. */
 import type { Duplex } from "node:stream";
 import { type HttpAnswer, refusal, sendOnSocket } from "./answer.ts";
-import { methodNotAllowed, NOT_FOUND } from "./fixed-answers.ts";
+import { METHOD_NOT_ALLOWED, NOT_FOUND } from "./fixed-answers.ts";
 
 const ANSWERS = {
   400: refusal(400, "INVALID_REQUEST", "This is no request for a NATS leaf link"),
   404: NOT_FOUND,
-  405: methodNotAllowed("GET"),
+  405: METHOD_NOT_ALLOWED,
   426: refusal(426, "INVALID_REQUEST", "This path serves WebSocket connections of NATS leafs", {
     Upgrade: "websocket",
     "Sec-WebSocket-Version": "13",

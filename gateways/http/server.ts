@@ -16,22 +16,28 @@ import { createServer as createTlsServer, type Server as TlsServer } from "node:
 import type { Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import type { Logger } from "pino";
+import type { OpenSpace } from "../../actors/session/spaces.ts";
 import type { Clock } from "../../host/clock.ts";
 import { LemonError } from "../../protocol/errors.ts";
+import { type GuardedSpace, guardedSpaceOf } from "../../protocol/http.ts";
 import { occasionally } from "../../supervision/occasionally.ts";
-import { AddressCounts, type AddressLimits } from "./addresses.ts";
+import { AddressCounts } from "./addresses.ts";
 import { Admission } from "./admission.ts";
 import { type HttpAnswer, sendAnswer, sendOnSocket } from "./answer.ts";
 import { type ServerCertificate, secureContextOptions } from "./certificate.ts";
 import {
   HEALTHY,
-  methodNotAllowed,
+  METHOD_NOT_ALLOWED,
+  NO_TUNNEL,
   NOT_FOUND,
   readiness,
-  STARTING,
+  refused,
   UPGRADE_REQUIRED,
   unreadable,
 } from "./fixed-answers.ts";
+import { refusalAt } from "./guard.ts";
+import { type HttpLimits, LIMITS } from "./limits.ts";
+import { listenFailure } from "./listen-failure.ts";
 import type { Peer } from "./peer.ts";
 import { type Network, TrustedProxies } from "./proxies.ts";
 
@@ -58,38 +64,6 @@ export interface HttpServerOptions {
   readonly limits?: Partial<HttpLimits>;
 }
 
-export interface HttpLimits extends AddressLimits {
-  /** Time a peer has for its TLS handshake, in ms. */
-  readonly tlsHandshakeMs: number;
-  /** Time a peer has for its request head, from the opening of its connection, in ms. */
-  readonly headMs: number;
-  /** Time for a whole request, in ms. */
-  readonly requestMs: number;
-  /** How long an idle connection is kept for another request, in ms. */
-  readonly keepAliveMs: number;
-  /** How often the times above are looked at, in ms. */
-  readonly checkMs: number;
-  readonly headBytes: number;
-  /** Sockets of every kind at once; the next one is closed as it comes. */
-  readonly connections: number;
-}
-
-const LIMITS: HttpLimits = {
-  tlsHandshakeMs: 10_000,
-  headMs: 10_000,
-  requestMs: 15_000,
-  keepAliveMs: 5_000,
-  checkMs: 2_000,
-  headBytes: 16_384,
-  // The sessions' own limit, with room for node links and probes beside them.
-  connections: 12_288,
-  // A site behind one address may have 500 nodes, of two connections each; and no one address can take
-  // more than a twelfth of the port.
-  perAddress: 1_024,
-  perSite: 4_096,
-  countLoopback: false,
-};
-
 /** Names what the services lack to do their work now; nothing when they can. Asked by each `/readyz`. */
 export type MissingParts = () => readonly string[];
 
@@ -97,7 +71,11 @@ export interface HttpServer {
   /** The port listened on, also when it was asked for as 0. */
   readonly port: number;
   /** Until this is called every request is answered 503: the port is known before its services are. */
-  serve(upgrades: ReadonlyMap<string, UpgradeHandler>, missing?: MissingParts): void;
+  serve(
+    upgrades: ReadonlyMap<string, UpgradeHandler>,
+    missing?: MissingParts,
+    openSpace?: OpenSpace,
+  ): void;
   /** Shows another certificate from the next connection on; those that stand go on. Only with TLS. */
   renew(certificate: ServerCertificate): void;
   /** Stops listening at once; whoever is still connected after `graceMs` is cut. */
@@ -125,6 +103,7 @@ class Port implements HttpServer {
   readonly #sockets = new Set<Socket>();
   #upgrades: ReadonlyMap<string, UpgradeHandler> | null = null;
   #missing: MissingParts = () => [];
+  #openSpace: OpenSpace = nobody;
   #port = 0;
 
   constructor({ clock, log, ...options }: HttpServerOptions) {
@@ -162,10 +141,18 @@ class Port implements HttpServer {
     // `X-Forwarded-For` behind 2,000 others. The size of the head bounds their number already.
     this.#server.maxHeadersCount = 0;
     this.#server.on("connection", (socket: Socket) => this.#accepted(socket));
-    this.#server.on("request", (request, response) => this.#request(request, response));
+    this.#server.on("request", (request, response) => void this.#request(request, response));
     // Nothing here depends on what is expected, and Node's own 417 has no envelope (RFC 9110 10.1.1: MAY).
-    this.#server.on("checkExpectation", (request, response) => this.#request(request, response));
+    this.#server.on(
+      "checkExpectation",
+      (request, response) => void this.#request(request, response),
+    );
     this.#server.on("upgrade", (request, socket, head) => this.#upgrade(request, socket, head));
+    // Without a listener Node cuts the socket without a word.
+    this.#server.on("connect", (_request, socket) => {
+      socket.on("error", () => socket.destroy());
+      sendOnSocket(socket, this.#upgrades === null ? refused("starting") : NO_TUNNEL);
+    });
     this.#server.on("clientError", (error, socket) => {
       const answer = unreadable(error);
       if (answer === null) socket.destroy();
@@ -198,9 +185,14 @@ class Port implements HttpServer {
     this.#server.on("error", failed);
   }
 
-  serve(upgrades: ReadonlyMap<string, UpgradeHandler>, missing: MissingParts = () => []): void {
+  serve(
+    upgrades: ReadonlyMap<string, UpgradeHandler>,
+    missing: MissingParts = () => [],
+    openSpace: OpenSpace = nobody,
+  ): void {
     this.#upgrades = upgrades;
     this.#missing = missing;
+    this.#openSpace = openSpace;
   }
 
   renew(certificate: ServerCertificate): void {
@@ -226,41 +218,60 @@ class Port implements HttpServer {
     socket.once("close", () => this.#sockets.delete(socket));
   }
 
-  #request(request: IncomingMessage, response: ServerResponse): void {
+  async #request(request: IncomingMessage, response: ServerResponse): Promise<void> {
     if (this.#secure && !isLocalhost(request)) response.setHeader(...STRICT_TRANSPORT);
-    sendAnswer(response, this.#answerTo(request), request.method !== "HEAD");
+    sendAnswer(response, await this.#answerTo(request), request.method !== "HEAD");
   }
 
-  #answerTo(request: IncomingMessage): HttpAnswer {
-    if (this.#upgrades === null) return STARTING;
+  async #answerTo(request: IncomingMessage): Promise<HttpAnswer> {
     const path = pathOf(request);
-    if (path === "/healthz" || path === "/readyz") {
-      if (!isRead(request)) return methodNotAllowed("GET, HEAD");
-      return path === "/healthz" ? HEALTHY : readiness(this.#missing());
+    const space = guardedSpaceOf(path);
+    if (this.#upgrades === null) return refused("starting", space);
+    if (space !== null) {
+      return (await this.#refusalAt(space, request)) ?? refused("not_found", space);
     }
-    if (!this.#upgrades.has(path)) return NOT_FOUND;
-    return request.method === "GET" ? UPGRADE_REQUIRED : methodNotAllowed("GET");
+    const isProbe = path === "/healthz" || path === "/readyz";
+    if (!isProbe && !this.#upgrades.has(path)) return refused("not_found");
+    if (!isRead(request)) return METHOD_NOT_ALLOWED;
+    if (!isProbe) return UPGRADE_REQUIRED;
+    return path === "/healthz" ? HEALTHY : readiness(this.#missing());
+  }
+
+  async #refusalAt(space: GuardedSpace, request: IncomingMessage): Promise<HttpAnswer | null> {
+    const caller = this.#admission.callerOf(request);
+    if (caller === null) return refused("contradicting_proxy", space);
+    return refusalAt(space, request, caller, this.#openSpace);
   }
 
   #upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void {
     // Node takes its own listeners away, and an error nobody listens to would end the process.
     socket.on("error", () => socket.destroy());
 
-    if (request.headers.upgrade?.toLowerCase() !== "websocket") {
-      // RFC 9110 7.8: an upgrade one does not offer (curl asks for h2c) may be ignored.
-      const answer = this.#answerTo(request);
-      sendOnSocket(socket, request.method === "HEAD" ? { ...answer, body: "" } : answer);
-      return;
-    }
     const serve = this.#upgrades?.get(pathOf(request));
-    if (serve === undefined) {
-      sendOnSocket(socket, this.#upgrades === null ? STARTING : NOT_FOUND);
+    // RFC 9110 7.8: an upgrade one does not offer (curl asks for h2c) may be ignored.
+    if (serve === undefined || !isUpgradeToWebSocket(request)) {
+      void this.#answerOnSocket(request, socket);
       return;
     }
     const peer = this.#admission.admit(request, socket);
     if ("remoteAddress" in peer) serve(request, socket, head, peer);
     else sendOnSocket(socket, peer);
   }
+
+  async #answerOnSocket(request: IncomingMessage, socket: Duplex): Promise<void> {
+    let answer = await this.#answerTo(request);
+    // Any other path of a WebSocket is 404, also where something else is served (control-plane-wire.md 1.1).
+    if (answer.status < 400 && isUpgradeToWebSocket(request)) answer = NOT_FOUND;
+    sendOnSocket(socket, request.method === "HEAD" ? { ...answer, body: "" } : answer);
+  }
+}
+
+/** Until somebody says whose tokens open them, the guarded spaces are closed. */
+const nobody: OpenSpace = () => Promise.reject(new LemonError("unauthorized"));
+
+/** RFC 6455 4.1: it is a GET, whatever else asks for it is a request like any other. */
+function isUpgradeToWebSocket({ method, headers }: IncomingMessage): boolean {
+  return method === "GET" && headers.upgrade?.toLowerCase() === "websocket";
 }
 
 function isRead(request: IncomingMessage): boolean {
@@ -278,22 +289,4 @@ const STRICT_TRANSPORT = ["Strict-Transport-Security", "max-age=31536000"] as co
 /** The rule above binds a name with all its ports: under this one it would break what else its user runs. */
 function isLocalhost({ headers }: IncomingMessage): boolean {
   return /^localhost(?::|$)/i.test(headers.host ?? "");
-}
-
-function errnoOf(failure: unknown): unknown {
-  return failure instanceof Error && "code" in failure ? failure.code : undefined;
-}
-
-function listenFailure(failure: unknown, host: string, port: number): LemonError {
-  const errno = errnoOf(failure);
-  if (errno === "EADDRINUSE") {
-    return new LemonError("port_in_use", {
-      message: `Port ${port} is already in use on ${host}; stop what listens there or choose another with --port`,
-      cause: failure,
-    });
-  }
-  return new LemonError("listen_refused", {
-    message: `Can not listen on ${host} port ${port} (${String(errno ?? "unknown")}); check --host and --port`,
-    cause: failure,
-  });
 }

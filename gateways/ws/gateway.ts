@@ -16,6 +16,7 @@ import { POLICY, type Policy } from "../../protocol/frames.ts";
 import type { ConnectionId } from "../../protocol/ids.ts";
 import { occasionally } from "../../supervision/occasionally.ts";
 import { refusal, sendOnSocket } from "../http/answer.ts";
+import { FULL } from "../http/fixed-answers.ts";
 import type { Peer } from "../http/peer.ts";
 import type { UpgradeHandler } from "../http/server.ts";
 import { Backlog } from "./backlog.ts";
@@ -139,9 +140,6 @@ class Gateway implements WsGateway {
   }
 }
 
-const FULL = refusal(503, "UNAVAILABLE", "The control plane serves its limit of connections", {
-  "Retry-After": "5",
-});
 const SPOKEN_VERSIONS = { "Sec-WebSocket-Version": "13" };
 
 function connectionId(): ConnectionId {

@@ -5,6 +5,7 @@ import { cliPage } from "./cli-page.ts";
 import { errorsPage } from "./errors-page.ts";
 import { eventsPage } from "./events-page.ts";
 import { hostAgentPage } from "./host-agent-page.ts";
+import { httpPage } from "./http-page.ts";
 import { methodsPage } from "./methods-page.ts";
 
 /** File name to text. The same on every machine and at every width of a terminal. */
@@ -16,6 +17,7 @@ export async function referencePages(): Promise<ReadonlyMap<string, string>> {
     ["events.md", eventsPage()],
     ["host-agent.md", hostAgentPage()],
     ["host-agent.openapi.json", `${JSON.stringify(openApiDocument(), null, 2)}\n`],
+    ["http.md", httpPage()],
     ["methods.md", methodsPage()],
   ]);
 }

@@ -13,8 +13,8 @@ import type { Authenticate, MethodHandlers, OnNode } from "../../actors/session/
 import { Roster } from "../../actors/session/roster.ts";
 import type { SessionTimes } from "../../actors/session/session.ts";
 import { startSessions } from "../../actors/session/sessions.ts";
+import type { HttpLimits } from "../../gateways/http/limits.ts";
 import {
-  type HttpLimits,
   type HttpServer,
   type HttpServerOptions,
   listenHttp,

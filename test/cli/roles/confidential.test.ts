@@ -13,6 +13,9 @@ const SECRETS = {
   LEMON_WS_TOKEN: "canary-ws-token",
   LEMON_NODE_OPERATOR_TOKEN: "canary-node-operator-token",
   LEMON_NODE_TOKEN: "canary-node-token",
+  LEMON_ACP_API_TOKEN: "canary-acp-token",
+  LEMON_OPENAI_COMPAT_API_TOKEN: "canary-openai-token",
+  LEMON_OPENAI_COMPAT_TOKEN: "canary-older-openai-token",
 };
 
 describe("a role that holds secrets", function () {

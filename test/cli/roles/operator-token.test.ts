@@ -75,6 +75,29 @@ describe("a controller's operator token", () => {
     expect(stage.living()).to.deep.equal([]);
   });
 
+  it("opens the guarded spaces of HTTP, but one that has a token of its own", async () => {
+    const own = "acp-token-of-the-tests-0123456789abcdef";
+    const environment = { LEMON_ACP_API_TOKEN: own };
+    const started = await stage.controller("start", { environment });
+    const origin = started.url.replace(/^ws(.*)\/ws$/, "http$1");
+    const statusOf = async (path: string, token: string): Promise<number> => {
+      const headers = { Authorization: `Bearer ${token}` };
+      const response = await fetch(`${origin}${path}`, { headers });
+      await response.body?.cancel();
+      return response.status;
+    };
+    const operator = managedToken(started);
+    for (const [path, token, status] of [
+      ["/v1/models", operator, 404],
+      ["/v1/models", own, 403],
+      ["/acp", operator, 403],
+      ["/acp", own, 404],
+      ["/acp/ws", own, 401],
+      ["/acp/ws", operator, 404],
+    ] as const)
+      expect(await statusOf(path, token), path).to.equal(status);
+  });
+
   it("comes from the environment without ever touching the disk", async () => {
     const token = "operator-canary-0123456789-abcdefghij";
     const up = await stage.controller("up", {

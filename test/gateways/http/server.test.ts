@@ -107,7 +107,6 @@ describe("the control plane's port", () => {
         "/HEALTHZ",
         "//healthz",
         "/%68ealthz",
-        "/v1/models",
       ]) {
         const response = await get(path);
         assert.equal(response.status, 404, path);
@@ -131,7 +130,31 @@ describe("the control plane's port", () => {
       }
       const response = await get("/ws", { method: "POST" });
       assert.equal(response.status, 405);
-      assert.equal(response.headers.get("allow"), "GET");
+      assert.equal(response.headers.get("allow"), "GET, HEAD");
+    });
+
+    it("answers HEAD as GET, without a body, wherever it is asked", async () => {
+      for (const path of ["/healthz", "/ws", "/nothing"]) {
+        const [head, whole] = [await get(path, { method: "HEAD" }), await get(path)];
+        assert.equal(head.status, whole.status, path);
+        assert.equal(await head.text(), "");
+        assert.equal(head.headers.get("content-length"), String((await whole.text()).length));
+      }
+    });
+
+    it("upgrades GET alone", async () => {
+      const asked = (method: string) =>
+        exchange(upgradeRequest(http.port, "/ws").replace(/^GET/, method));
+      assert.match(await asked("POST"), /^HTTP\/1\.1 405 [\s\S]*\r\nAllow: GET, HEAD\r\n/);
+      assert.match(await asked("HEAD"), /^HTTP\/1\.1 426 [\s\S]*\r\n\r\n$/);
+      assert.deepEqual(upgraded, []);
+    });
+
+    it("is no proxy, and says so", async () => {
+      const answer = await exchange(
+        "CONNECT example.com:443 HTTP/1.1\r\nHost: example.com\r\n\r\n",
+      );
+      assert.match(answer, /^HTTP\/1\.1 501 [\s\S]*\{"error":\{"code":"NOT_IMPLEMENTED",/);
     });
 
     it("asks for an upgrade where only upgrades are served", async () => {
