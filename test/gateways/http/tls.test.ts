@@ -3,6 +3,7 @@ import { get, request } from "node:https";
 import { connect, type TLSSocket } from "node:tls";
 import { assert } from "chai";
 import type { ServerCertificate } from "../../../gateways/http/certificate.ts";
+import type { HttpLimits } from "../../../gateways/http/limits.ts";
 import { type HttpServer, listenHttp } from "../../../gateways/http/server.ts";
 import { systemClock } from "../../../host/clock.ts";
 import { type TestGateway, testGateway } from "../../support/gateway.ts";
@@ -35,14 +36,22 @@ const failureOf = (port: number, more: object): Promise<string> =>
 
 describe("the control plane's port with TLS", () => {
   let http: HttpServer;
-  const limits = { tlsHandshakeMs: 200, headMs: 200, checkMs: 20 };
+  const servers: HttpServer[] = [];
+
+  async function listen(limits: Partial<HttpLimits>, log = logLines().log): Promise<HttpServer> {
+    const place = { host: "127.0.0.1", port: 0, clock: systemClock, log };
+    const server = await listenHttp({ ...place, certificate: OURS, limits });
+    servers.push(server);
+    return server;
+  }
+
   beforeEach(async () => {
-    const { log } = logLines();
-    const listen = { host: "127.0.0.1", port: 0, clock: systemClock, log, limits };
-    http = await listenHttp({ ...listen, certificate: OURS });
+    http = await listen({});
     http.serve(new Map([["/ws", (_request, socket) => void socket.end()]]));
   });
-  afterEach(() => http.close(0));
+  afterEach(async () => {
+    for (const server of servers.splice(0)) await server.close(0);
+  });
 
   it("speaks TLS 1.2 and 1.3, and nothing older", async () => {
     for (const version of ["TLSv1.2", "TLSv1.3"] as const) {
@@ -76,8 +85,9 @@ describe("the control plane's port with TLS", () => {
   });
 
   it("cuts a peer that dawdles over its handshake, however it does it", async () => {
-    const silent = await RawClient.open(http.port);
-    const dribbling = await RawClient.open(http.port);
+    const hasty = await listen({ tlsHandshakeMs: 200 });
+    const silent = await RawClient.open(hasty.port);
+    const dribbling = await RawClient.open(hasty.port);
     // A record that announces more than ever comes, a byte at a time.
     dribbling.socket.write(Buffer.from([0x16, 3, 1, 0x40, 0, 1, 0, 0x3f, 0xf0]));
     const dribble = setInterval(() => dribbling.socket.write(Buffer.from([0])), 20);
@@ -88,7 +98,8 @@ describe("the control plane's port with TLS", () => {
   });
 
   it("cuts one that shook hands and then dawdles over its request", async () => {
-    const socket = await shake(http.port);
+    const hasty = await listen({ headMs: 200, checkMs: 20 });
+    const socket = await shake(hasty.port);
     socket.write("GET /healthz HTTP/1.1\r\nHost: x\r\n");
     let answer = "";
     socket.on("data", (chunk) => {
@@ -116,28 +127,16 @@ describe("the control plane's port with TLS", () => {
 
   it("turns away who comes when one address has its limit, and serves it again afterwards", async () => {
     const { log, text } = logLines();
-    const few = { ...limits, perAddress: 2, countLoopback: true, headMs: 10_000 };
-    const small = await listenHttp({
-      host: "127.0.0.1",
-      port: 0,
-      clock: systemClock,
-      log,
-      certificate: OURS,
-      limits: few,
-    });
-    try {
-      const first = await shake(small.port);
-      const second = await shake(small.port);
-      const third = await RawClient.open(small.port);
-      await third.ended;
-      assert.include(text(), "connection limit of one address reached");
-      first.destroy();
-      second.destroy();
-      const again = await untilServed(small.port);
-      again.destroy();
-    } finally {
-      await small.close(0);
-    }
+    const small = await listen({ perAddress: 2, countLoopback: true }, log);
+    const first = await shake(small.port);
+    const second = await shake(small.port);
+    const third = await RawClient.open(small.port);
+    await third.ended;
+    assert.include(text(), "connection limit of one address reached");
+    first.destroy();
+    second.destroy();
+    const again = await untilServed(small.port);
+    again.destroy();
   });
 
   it("leaves no socket when it closes, nor one that is still shaking hands", async () => {

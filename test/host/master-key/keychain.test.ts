@@ -77,8 +77,8 @@ describe("a keychain", () => {
     assert.equal(await written, "timeout");
   });
 
-  it("does not serve, in the real library's words too, on a bus that is not there", function () {
-    if (process.platform !== "linux") this.skip();
+  it("does not serve, in the real library's words too, on a bus that is not there", () => {
+    if (process.platform !== "linux") return;
     const module = (path: string): string =>
       JSON.stringify(new URL(`../../../host/${path}`, import.meta.url).href);
     const program = `

@@ -9,6 +9,7 @@ import {
   SLOT_BYTES,
 } from "../../../transport/receipts/witness-format.ts";
 import { recordKey } from "../../../transport/records/record-store.ts";
+import { FakeClock } from "../../support/fake-clock.ts";
 import { type RecordBench, recordBench } from "../../support/record-bench.ts";
 import { refusalOf } from "../../support/refusal.ts";
 
@@ -89,12 +90,24 @@ describe("a store of records that was interrupted", () => {
     return changed;
   }
 
+  /** Lets every bound pass of what nobody answers. */
+  async function whileTimePasses<T>(clock: FakeClock, refusal: Promise<T>): Promise<T> {
+    let isOver = false;
+    const end = (): void => {
+      isOver = true;
+    };
+    refusal.then(end, end);
+    while (!isOver) await clock.advance(1_000);
+    return await refusal;
+  }
+
   it("says that it does not know while the server is silent, and knows when it is back", async () => {
-    const timeouts = { putMs: 200, readMs: 200, returnMs: 200 };
-    const store = await bench.open({ timeouts });
+    const clock = new FakeClock();
+    const store = await bench.open({ clock });
     await store.put(A, Buffer.from("one"));
     await bench.server.freeze();
-    const { code } = await refusalOf(() => store.put(A, Buffer.from("two")));
+    const refusal = refusalOf(() => store.put(A, Buffer.from("two")));
+    const { code } = await whileTimePasses(clock, refusal);
     assert.equal(code, "secret_outcome_unknown");
     assert.isFalse(store.isVerified);
     bench.server.thaw();
@@ -103,11 +116,12 @@ describe("a store of records that was interrupted", () => {
   });
 
   it("says that nothing was done while the server is away", async () => {
-    const timeouts = { putMs: 200, readMs: 200, returnMs: 200 };
-    const store = await bench.open({ timeouts });
+    const clock = new FakeClock();
+    const store = await bench.open({ clock });
     await bench.server.kill();
     await bench.down();
-    const { code } = await refusalOf(() => store.put(A, Buffer.from("two")));
+    const refusal = refusalOf(() => store.put(A, Buffer.from("two")));
+    const { code } = await whileTimePasses(clock, refusal);
     assert.equal(code, "secret_store_unavailable");
     await bench.server.restart();
     await bench.back();
