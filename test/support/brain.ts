@@ -34,7 +34,8 @@ export async function brain(
   const child: ChildProcess = fork(new URL("./brain-program.ts", import.meta.url), {
     serialization: "advanced",
   });
-  const gone = once(child, "exit");
+  // Also its last message has come by then.
+  const gone = once(child, "close");
   let report: Report | null = null;
   let asked = 0;
   child.on("message", async (message: Question) => {

@@ -116,7 +116,7 @@ describe("a role that can not start", () => {
         "nats_server_too_old",
         /nats-server 2\.9\.10 at .* is too old, 2\.12\.7 or newer is needed/,
       ],
-      [script("closed", "exit 0", 0o644), "nats_server_failed", /may not be executed/],
+      [script("plain", "exit 0", 0o644), "nats_server_failed", /may not be executed/],
       [script("other", "echo hello"), "nats_server_failed", /does not run as a nats-server/],
       [
         script("broken", '[ "$1" = --version ] && echo "nats-server: v2.15.1"'),
