@@ -44,7 +44,10 @@ export class CallError extends LemonError {
   readonly answered: boolean;
   /** `error.details.code` as the peer wrote it: may be newer than this version's table, unlike `code`. */
   readonly classification: string;
-  /** The read that settles an uncertain mutation; null when nothing is uncertain or nothing settles it. */
+  /**
+   * The read that settles an uncertain mutation; null when nothing is uncertain, or where no read tells: then
+   * the message says what to do.
+   */
   readonly settledBy: Settlement | null;
 
   constructor(code: ErrorCode, call: FailedCall, options: CallErrorOptions = {}) {
@@ -55,7 +58,7 @@ export class CallError extends LemonError {
     const message = options.message ?? ERRORS[code].message;
     super(code, {
       ...options,
-      message: uncertain ? `${message}. ${uncertainty(call.method, settledBy)}` : message,
+      message: uncertain ? `${message}. ${uncertainty(call, settledBy)}` : message,
       // Reads may be repeated whatever became of their answer, and some mutations.
       retrySafe:
         options.retrySafe ?? (ERRORS[code].retrySafe || (call.spec.retrySafe && isLost(code))),
@@ -72,13 +75,18 @@ function isLost(code: ErrorCode): boolean {
   return code === "link_lost" || code === "timeout" || code === "aborted";
 }
 
-function uncertainty(method: MethodName, settledBy: Settlement | null): string {
+function uncertainty({ method, spec }: FailedCall, settledBy: Settlement | null): string {
   const what = `What became of ${method} is unknown`;
-  if (settledBy === null) return what;
+  if (settledBy === null) return `${what}${unsettled(spec)}`;
   // Only ids belong in an error that may be logged: no path, no secret's name; `settledBy` has them.
   const named = Object.entries(settledBy.params).filter(([name]) => name.endsWith("Id"));
   const ids = named.map(([name, value]) => `${name} ${String(value)}`);
   return `${what}; ${settledBy.method}${ids.length > 0 ? ` (${ids.join(", ")})` : ""} tells, and changes nothing`;
+}
+
+function unsettled({ retrySafe, unsettled }: MethodSpec): string {
+  if (unsettled !== null) return `, and no read tells: ${unsettled}`;
+  return retrySafe ? "; the very same call may be sent again" : "";
 }
 
 /** What an error frame carried, unread. */

@@ -27,6 +27,8 @@ export interface MethodSpec<Params extends Fields = Fields, Result extends z.Zod
   readonly retrySafe: boolean;
   /** The read that tells what became of a mutation whose answer was lost; null when none does. */
   readonly settledBy: SettledBy | null;
+  /** What to know and do after a lost answer of a mutation that may not be repeated where no read tells. */
+  readonly unsettled: string | null;
   /** How long the control plane waits for whoever does the work, in ms. */
   readonly deadlineMs: (params: z.infer<Params>) => number;
   /**
@@ -60,7 +62,14 @@ type MethodInput<Name extends string, Params extends Fields, Result extends z.Zo
   Partial<
     Pick<
       MethodSpec<Params, Result>,
-      "role" | "unknownParams" | "echoes" | "retrySafe" | "settledBy" | "deadlineMs" | "answerBytes"
+      | "role"
+      | "unknownParams"
+      | "echoes"
+      | "retrySafe"
+      | "settledBy"
+      | "unsettled"
+      | "deadlineMs"
+      | "answerBytes"
     >
   > & { readonly name: Name };
 
@@ -73,6 +82,7 @@ export function method<const Name extends string, Params extends Fields, Result 
     echoes: [],
     retrySafe: input.effect === "read",
     settledBy: null,
+    unsettled: null,
     deadlineMs: () => NORMAL_DEADLINE_MS,
     answerBytes: () => 0,
     ...input,

@@ -46,6 +46,13 @@ export type RouteArguments<R extends RouteName> =
 
 /** The routes that send events. */
 export type StreamName = "jobLog" | "journalFollow" | "networkEvents";
+type StreamInput<R extends StreamName> = Given<"params", RouteParams<R>> &
+  Given<"query", RouteQueryInput<R>>;
+/** The rest of a stream. */
+export type StreamArguments<R extends StreamName> =
+  Nothing extends StreamInput<R>
+    ? [input?: StreamInput<R>, options?: StreamOptions]
+    : [input: StreamInput<R>, options?: StreamOptions];
 /** The routes that answer one JSON object. */
 export type CallName = Exclude<RouteName, StreamName | "filesDownload" | "filesUpload">;
 /** The routes that start a job. */
@@ -87,10 +94,9 @@ export class HostAgent {
   /** One route that sends events: each frame once, in order, over cuts. Errors, while iterating: as `call`. */
   stream<R extends StreamName>(
     route: R,
-    input: Pick<RouteInput<R>, "params" | "query"> = {},
-    options: StreamOptions = {},
+    ...[input, options]: StreamArguments<R>
   ): AsyncGenerator<Frame<RouteResult<R>>, void, undefined> {
-    return frames(this.#requests, targetOf(route), input, options, this.#timers);
+    return frames(this.#requests, targetOf(route), input ?? {}, options ?? {}, this.#timers);
   }
 
   /** Starts a job. With an `idempotencyKey` it may be started again without harm: it is the same job. */

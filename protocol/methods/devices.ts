@@ -21,6 +21,8 @@ export const devicePairRequest = method({
   summary: "Asks that a device be paired.",
   scopes: ["admin"],
   effect: "mutation",
+  unsettled:
+    "ask anew under another request; one that nobody approves ends by itself after five minutes",
   params: z.object({
     deviceType: nodeType.describe("What kind of device it is, in a word of its own."),
     deviceName: displayName.describe("What operators see; need not be unique."),
@@ -42,6 +44,8 @@ export const devicePairApprove = method({
   summary: "Approves the device; answers its id and a challenge of 60 s.",
   scopes: ["admin"],
   effect: "mutation",
+  // Again, it answers another challenge for the same device.
+  retrySafe: true,
   params: z.object({ pairingId }),
   result: z.object({
     pairingId: z.string(),
@@ -57,6 +61,7 @@ export const devicePairReject = method({
   summary: "Refuses a device's pairing request.",
   scopes: ["admin"],
   effect: "mutation",
+  unsettled: "reject it again; a request that nobody approves ends by itself after five minutes",
   params: z.object({ pairingId }),
   result: z.object({ pairingId: z.string(), rejected: z.literal(true), summary }),
 });

@@ -148,6 +148,8 @@ export const connectChallenge = method({
   summary: "Exchanges a challenge (one use, 60 s) for a session token of seven days.",
   scopes: [],
   effect: "mutation",
+  unsettled:
+    "the challenge may be spent; have the request approved again, which answers another one, and exchange that",
   params: z.object({ challenge: shortText }),
   result: z.object({
     verified: z.literal(true),

@@ -60,6 +60,7 @@ export const eventsIngest = method({
   summary: "Tells an event to all connections that hear its topic.",
   scopes: ["write"],
   effect: "mutation",
+  unsettled: "it may have been told; told again, it is heard twice",
   params: z.object({
     eventType: z
       .string()

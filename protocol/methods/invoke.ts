@@ -21,6 +21,8 @@ export const nodeInvoke = method({
     "Has a connected node do something; the outcome comes as the event node.invoke.completed.",
   scopes: ["write"],
   effect: "mutation",
+  unsettled:
+    "the node may be at it, and its outcome goes to the connection that called; ask the node in a way of its own before it is done again",
   params: z.object({
     nodeId: nodeSelector,
     method: z
@@ -53,6 +55,7 @@ export const nodeInvokeResult = method({
   scopes: ["invoke"],
   role: "node",
   effect: "mutation",
+  unsettled: "once the connection is lost nobody waits for the result any more; do nothing",
   params: z.object({
     invokeId,
     result: json.optional().describe("At most 1 MiB of JSON."),
@@ -83,6 +86,7 @@ export const nodeEvent = method({
   scopes: ["event"],
   role: "node",
   effect: "mutation",
+  unsettled: "it may have been told; told again, it is heard twice",
   params: z.object({
     eventType: z
       .string()

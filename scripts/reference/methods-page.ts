@@ -26,7 +26,7 @@ export function methodsPage(): string {
       ...Object.entries(SCOPES_OF_ROLE).map(
         ([role, scopes]) => `  - \`${role}\`: ${scopes.map((scope) => `\`${scope}\``).join(", ")}`,
       ),
-      "- **repeat**: whether the very same call may be sent again after its answer was lost. Where it may not, the read that is named says what became of it.",
+      "- **repeat**: whether the very same call may be sent again after its answer was lost. Where it may not, the read that is named says what became of it; where no read tells, it says what to do.",
       "- **deadline**: how long the control plane waits for whoever does the work; after it the answer is `TIMEOUT`.",
       `- A request may have ${grouped(POLICY.maxPayload)} bytes (\`policy.maxPayload\`).`,
     ].join("\n"),
@@ -82,9 +82,9 @@ function needed({ scopes, role }: Pick<MethodSpec, "scopes" | "role">): string {
   return [`role \`${role}\``, ...(listed === "" ? [] : [listed])].join(", ");
 }
 
-function repeat({ retrySafe, settledBy, effect }: MethodSpec): string {
+function repeat({ retrySafe, settledBy, unsettled, effect }: MethodSpec): string {
   if (retrySafe) return effect === "read" ? "yes" : "yes: it changes nothing more";
-  if (settledBy === null) return "no";
+  if (settledBy === null) return `no, and no read tells: ${unsettled}`;
   return `no; [\`${settledBy.method}\`](${anchor(settledBy.method)}) tells`;
 }
 

@@ -18,6 +18,18 @@ describe("a call whose answer was lost", () => {
 
 describe("the text of an uncertain call", () => {
   for (const [name, spec] of METHODS) {
+    if (spec.unsettled === null) continue;
+    it(`of ${name} says that no read tells, and what to do`, () => {
+      const call = { spec: { ...spec, name }, method: name as MethodName, params: {} };
+      const error = new CallError("link_lost", call);
+      expect(error.settledBy).to.equal(null);
+      expect(error.message).to.match(
+        new RegExp(`What became of ${name} is unknown, and no read tells: .{20,}$`),
+      );
+    });
+  }
+
+  for (const [name, spec] of METHODS) {
     if (spec.settledBy === null) continue;
     const { method, params } = spec.settledBy;
     it(`of ${name} names ${method} and ids, and nothing else that was sent`, () => {

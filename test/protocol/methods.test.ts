@@ -17,6 +17,15 @@ describe("a declared method", () => {
   }
 });
 
+describe("a mutation whose answer was lost", () => {
+  for (const { name, effect, retrySafe, settledBy, unsettled } of METHODS.values()) {
+    if (effect !== "mutation") continue;
+    it(`${name} may be repeated, or is settled by a read, or says what to do without one`, () => {
+      expect(unsettled !== null).to.equal(!retrySafe && settledBy === null);
+    });
+  }
+});
+
 /** Of control-plane-wire.md 2.3, those that are served, by the scopes of which any one is enough. */
 const CONTRACT: Readonly<Record<string, readonly string[]>> = {
   "": ["health", "connect.challenge", "node.pair.verify"],

@@ -237,6 +237,12 @@ describe("a call to the host-agent", () => {
       // @ts-expect-error: no such role.
       agent.client.call("setRole", { body: { user: "alex", role: "root" } }),
       agent.client.call("wifiScan"),
+      // @ts-expect-error: which job's?
+      agent.client.stream("jobLog"),
+      // @ts-expect-error: whose journal?
+      agent.client.stream("journalFollow", {}),
+      agent.client.stream("networkEvents"),
+      agent.client.stream("networkEvents", {}, { patienceMs: 0 }),
     ];
     expect(never).to.be.a("function");
   });
