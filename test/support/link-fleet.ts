@@ -180,7 +180,6 @@ export interface TestNodeSpec {
   readonly key?: NodeKey;
   readonly life?: WorkerLife;
   readonly jwt?: string;
-  readonly expiresInMs?: number;
   /** Where the leaf connects instead of the hub itself. */
   readonly url?: string;
   /** Authorities to trust for a `wss://` one. */
@@ -198,9 +197,8 @@ export async function joinNode(
 ): Promise<TestNode> {
   const life = spec.life ?? createWorkerLife();
   const key = spec.key ?? (await controller.link.provision());
-  const expiresInMs = spec.expiresInMs ?? 3_600_000;
-  const jwt =
-    spec.jwt ?? (await controller.link.issue(key, life.link.getPublicKey(), { expiresInMs }));
+  const userKey = life.link.getPublicKey();
+  const jwt = spec.jwt ?? (await controller.link.issue(key, userKey, { expiresInMs: HOUR_MS }));
   const url = spec.url ?? controller.websocketUrl;
   return await startNode({ ...spec, key, life, jwt, url, log: controller.log });
 }

@@ -153,7 +153,9 @@ describe("the controller's side of the node link", () => {
     });
 
     it("are cut within about a second of their end", async () => {
-      const node = await joinNode(controller, { expiresInMs: 2_000 });
+      const node = await joinNode(controller);
+      const userKey = node.life.link.getPublicKey();
+      await node.renew(await controller.link.issue(node.key, userKey, { expiresInMs: 3_000 }));
       expect((await disconnected(node.key)).reason).to.match(/expired/i);
       await node[Symbol.asyncDispose]();
     });
