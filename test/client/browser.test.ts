@@ -43,7 +43,7 @@ describe("the SDK without Node", () => {
     });
     try {
       const words = [PROGRAM, gateway.url, OPERATOR_TOKEN, NODE_ID];
-      const { stdout } = await run(process.execPath, words, { timeout: 15_000 });
+      const { stdout } = await run(process.execPath, words);
       const { modules, ...met } = JSON.parse(stdout);
       expect(met).to.deep.equal({
         refused: "a browser has no node:fs",

@@ -1,6 +1,7 @@
 /**
  * Gives every test the nats-server that the program itself would take: `LEMON_NATS_SERVER` is set to
- * its absolute path before any test file is read. Without one no test is run.
+ * its absolute path before any test file is read. Without one no test is run. What a test makes has the
+ * usual modes, whoever runs it.
  */
 import { findNatsServer } from "../../scripts/nats-server.mjs";
 
@@ -10,3 +11,4 @@ if (!server.found) {
   process.exit(1);
 }
 process.env["LEMON_NATS_SERVER"] = server.path;
+process.umask(0o022);

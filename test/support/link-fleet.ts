@@ -254,7 +254,7 @@ export async function startNode(
   });
   const stillness = quiesce({ connection, nodeKey: key, server: rpc, clock: systemClock });
   if (spec.waitForLink !== false) {
-    await leaf.whenUp(10_000);
+    await leaf.whenUp(30_000);
     await stillness.resumeController();
   }
   return {

@@ -203,7 +203,7 @@ function names(folder: string, path: string): boolean {
 }
 
 /** How long a hang is waited for before it fails the test, in ms. */
-const HANG_MS = 15_000;
+const HANG_MS = 30_000;
 const LOOK_AGAIN_MS = 20;
 
 /** Looks again and again, for what nothing tells of, until there is something to see. */

@@ -99,7 +99,7 @@ describe("a machine that speaks the leaf protocol by hand", () => {
       method: "count",
       params: null,
       generation: 1,
-      deadlineMs: 5_000,
+      deadlineMs: 30_000,
       mutation: false,
     });
 
@@ -154,7 +154,7 @@ describe("a machine that speaks the leaf protocol by hand", () => {
       method: "x",
       params: null,
       generation: 1,
-      deadlineMs: 5_000,
+      deadlineMs: 30_000,
       mutation: false,
     });
     await controller.connection.flush();
@@ -278,7 +278,7 @@ describe("a machine that speaks the leaf protocol by hand", () => {
       method: "slow",
       params: null,
       generation: 1,
-      deadlineMs: 10_000,
+      deadlineMs: 30_000,
       mutation: false,
     });
     await arrived.promise;

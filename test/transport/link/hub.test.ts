@@ -35,7 +35,7 @@ describe("the controller's side of the node link", () => {
       method: "ping",
       params: null,
       generation: 1,
-      deadlineMs: 5_000,
+      deadlineMs: 30_000,
       mutation: false,
     });
 
@@ -366,13 +366,13 @@ describe("a hub that was away", () => {
     await controller.event(
       (event) => controller.events.indexOf(event) >= before && event.type === "connected",
     );
-    await node.leaf.whenUp(10_000);
+    await node.leaf.whenUp(30_000);
     expect(
       await controller.caller.call(node.key, {
         method: "ping",
         params: null,
         generation: 1,
-        deadlineMs: 5_000,
+        deadlineMs: 30_000,
         mutation: false,
       }),
     ).to.equal("pong");

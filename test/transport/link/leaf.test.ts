@@ -107,7 +107,7 @@ describe("the node's side of the link", () => {
       method,
       params,
       generation: 1,
-      deadlineMs: 10_000,
+      deadlineMs: 30_000,
       mutation: true,
     });
 
@@ -143,7 +143,7 @@ describe("the node's side of the link", () => {
     await node.down();
     expect(node.leaf.up).to.equal(false);
     await own.hub.restart();
-    await node.leaf.whenUp(10_000);
+    await node.leaf.whenUp(30_000);
   });
 
   it("is not up while nobody lets it in, and says so in time", async () => {
@@ -232,7 +232,7 @@ describe("the node's side of the link", () => {
       await node.renew(await renewed(node, SOON_MS));
       await node.down();
       await node.leaf.install(await renewed(node));
-      await node.leaf.whenUp(10_000);
+      await node.leaf.whenUp(30_000);
       await node.ready();
       expect(await call(node, "ping")).to.equal("pong");
     });
@@ -256,10 +256,10 @@ describe("the node's side of the link", () => {
       await renewal.catch((error: unknown) => {
         expect(error).to.include({ code: "node_offline" });
       });
-      await node.leaf.whenUp(10_000);
+      await node.leaf.whenUp(30_000);
       await node.ready();
       const ping = { method: "ping", params: null, generation: 1, mutation: false };
-      expect(await own.caller.call(node.key, { ...ping, deadlineMs: 5_000 })).to.equal("pong");
+      expect(await own.caller.call(node.key, { ...ping, deadlineMs: 30_000 })).to.equal("pong");
       expect(readFileSync(node.leaf.credentialsFile, "utf8")).to.include(jwt);
       expect(own.events.filter(({ type }) => type === "shared")).to.deep.equal([]);
     });

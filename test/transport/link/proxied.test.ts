@@ -52,7 +52,7 @@ describe("a leaf behind the controller's own port", () => {
       method: "echo",
       params,
       generation: 1,
-      deadlineMs: 10_000,
+      deadlineMs: 30_000,
       mutation: false,
     });
 

@@ -50,7 +50,7 @@ describe("credentials in two hands", () => {
         method: "ping",
         params: null,
         generation: 1,
-        deadlineMs: 5_000,
+        deadlineMs: 30_000,
         mutation: false,
       }),
     ).to.equal("pong");
