@@ -5,7 +5,7 @@ import { readWhole } from "../bounded-read.ts";
 import { EXIT, exitCodeOfStatus, UsageError } from "../exit.ts";
 import type { Report } from "../report.ts";
 import type { Shell } from "../shell.ts";
-import { type HostFlags, NOBODY, socketPath } from "./socket.ts";
+import { type HostFlags, socketPath, unconnected } from "./socket.ts";
 
 export interface CurlFlags extends HostFlags {
   readonly method?: string;
@@ -64,9 +64,11 @@ function send(
   sent.on("socket", (socket) => socket.once("connect", () => (connected = true)));
   sent.on("response", resolve);
   sent.on("error", (cause) => {
-    const message = connected ? "the connection ended before the answer" : NOBODY;
-    const mutationMayHaveApplied = connected && method !== "GET";
-    reject(new LemonError("unavailable", { message, mutationMayHaveApplied, cause }));
+    if (!connected) return reject(unconnected(cause));
+    const message = "the connection ended before the answer";
+    reject(
+      new LemonError("unavailable", { message, mutationMayHaveApplied: method !== "GET", cause }),
+    );
   });
   sent.end(data ?? undefined);
   return promise;

@@ -10,8 +10,10 @@ import type { RouteName } from "../../protocol/host-agent/routes.ts";
 
 /** What the client knows by itself. */
 export type ClientCode =
-  /** Nobody answers on the socket, or it may not be opened; nothing was sent. */
+  /** Nobody answers on the socket; nothing was sent. */
   | "unreachable"
+  /** This account may not open the socket; nothing was sent, and waiting changes nothing. */
+  | "no-access"
   /** The connection ended before the answer. */
   | "no-answer"
   /** No answer within the call's time. */
@@ -22,6 +24,12 @@ export type ClientCode =
   | "bad-answer"
   /** The stream ended although more was to come, and did not come back in time. */
   | "stream-lost";
+
+/** What it means that there was no connection: connect(2) says whether somebody could be there. */
+export function unconnectedCode(cause: unknown): "unreachable" | "no-access" {
+  const { code } = Object(cause) as { readonly code?: unknown };
+  return code === "EACCES" || code === "EPERM" ? "no-access" : "unreachable";
+}
 
 interface Failed {
   readonly code: string;

@@ -12,7 +12,7 @@ import { Agent, type IncomingMessage, type RequestOptions, request } from "node:
 import { pipeline, Readable } from "node:stream";
 import type { RouteSpec } from "../../protocol/host-agent/route.ts";
 import type { RouteName } from "../../protocol/host-agent/routes.ts";
-import { type ClientCode, HostAgentCallError } from "./errors.ts";
+import { type ClientCode, HostAgentCallError, unconnectedCode } from "./errors.ts";
 
 export interface Input {
   readonly params?: Readonly<Record<string, unknown>> | undefined;
@@ -37,6 +37,7 @@ const LONGEST_ANSWER_BYTES = 64 * 1_048_576;
 
 const MESSAGES: Readonly<Record<ClientCode, string>> = {
   unreachable: "nobody answers on the socket; nothing was sent",
+  "no-access": "this account may not open the socket; nothing was sent",
   "no-answer": "the connection ended before the answer",
   timeout: "no answer came in time",
   aborted: "the call was aborted",
@@ -118,7 +119,7 @@ export class Requests {
     sent.on("error", (cause) => {
       // A source that fails is the caller's own affair.
       const isOurs = upload instanceof Readable && upload.errored !== null;
-      const code = isOurs ? "aborted" : connected ? "no-answer" : "unreachable";
+      const code = isOurs ? "aborted" : connected ? "no-answer" : unconnectedCode(cause);
       reject(failure(code, target, input, { cause, sent: wasSent() }));
     });
     if (!(upload instanceof Readable)) sent.end(upload ?? json);

@@ -6,7 +6,9 @@
  *    as they move.
  * 3. What of a body was not read when its request was answered is thrown away for a while, so that the answer can
  *    be read; then the connection is cut.
- * 4. After `close` no connection is left: what was under way could end until `graceMs` had passed.
+ * 4. Bytes behind a request that are no request are refused only when nothing is under way: whoever waits for an
+ *    answer gets that one, and then the end.
+ * 5. After `close` no connection is left: what was under way could end until `graceMs` had passed.
  *
  * Source: host-agent contract ("Wire format", "Failure semantics"), wire reference 1.2 and 16.
  */
@@ -94,6 +96,8 @@ class Gateway implements UnixHttp {
   readonly #sockets = new Set<Socket>();
   /** The latest on each connection that had one. */
   readonly #answers = new Map<Socket, ServerResponse>();
+  /** Those that end with the answer under way. */
+  readonly #ending = new WeakSet<Socket>();
   /** Answers of reads that ask nothing, by their paths. */
   readonly #plain = new Map<string, (response: ServerResponse) => Promise<void>>();
   readonly #allowed = new AllowedMethods(ALL_ROUTES);
@@ -132,7 +136,7 @@ class Gateway implements UnixHttp {
         if (!this.#admit(request, reply)) return;
         void sendRefusal(reply as FastifyReply, new HostAgentError("bad-request"));
       },
-      clientErrorHandler: (error, socket) => refuseBytes(error, socket),
+      clientErrorHandler: (error, socket) => this.#refuseBytes(error, socket),
     });
     const app = this.#app;
     app.removeAllContentTypeParsers();
@@ -263,6 +267,18 @@ class Gateway implements UnixHttp {
     });
   }
 
+  /** The answer to bytes that were no request, or not soon enough. */
+  #refuseBytes(error: Error & { readonly code?: string }, socket: Socket): void {
+    const answer = this.#answers.get(socket);
+    const isUnderWay = answer !== undefined && !answer.writableFinished && answer.req.complete;
+    if (!isUnderWay || !HTTP_CODE.test(error.code ?? "")) {
+      refuseBytes(error, socket);
+    } else if (!this.#ending.has(socket)) {
+      this.#ending.add(socket);
+      answer.once("finish", () => socket.destroySoon());
+    }
+  }
+
   #notServed(request: FastifyRequest, reply: FastifyReply): FastifyReply {
     const allow = this.#allowed.at(request.raw.url ?? "");
     if (allow === null) return sendRefusal(reply, new HostAgentError("not-found"));
@@ -274,7 +290,6 @@ function hasBody({ headers }: IncomingMessage): boolean {
   return headers["content-length"] !== undefined || headers["transfer-encoding"] !== undefined;
 }
 
-/** The answer to bytes that were no request, or not soon enough. */
 function refuseBytes(error: Error & { readonly code?: string }, socket: Socket): void {
   const { code = "" } = error;
   if (!HTTP_CODE.test(code) || !socket.writable) {

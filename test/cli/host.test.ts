@@ -1,8 +1,13 @@
 /** Proves `lemon host` against a real gateway in front of the fake host. */
+import { chmodSync } from "node:fs";
 import { expect } from "chai";
 import { LOST } from "../../actors/job/messages.ts";
+import { hostCurl } from "../../cli/host/curl.ts";
+import { hostStatus } from "../../cli/host/status.ts";
+import { Report } from "../../cli/report.ts";
 import { HostAgentError } from "../../protocol/host-agent/errors.ts";
 import type { JobView } from "../../protocol/host-agent/job.ts";
+import { asOrdinaryUser } from "../support/file-places.ts";
 import { TestShell } from "../support/test-shell.ts";
 import { startUnixHttp, type TestGateway } from "../support/unix-http.ts";
 
@@ -182,6 +187,23 @@ describe("lemon host", () => {
       it(`of ${JSON.stringify(path)} ends with ${exitCode}`, async () => {
         expect(await shell.run("host", "curl", path)).to.equal(exitCode);
       });
+    }
+  });
+
+  it("says of a socket that this account may not open what would help", async () => {
+    chmodSync(gateway.path, 0);
+    try {
+      const report = new Report(shell, false);
+      for (const refused of [
+        () => hostStatus(shell, report, {}),
+        () => hostCurl(shell, report, { data: "{}" }, "/v1/system/set-timezone"),
+      ]) {
+        const failure = await asOrdinaryUser(refused).catch((error: unknown) => error);
+        expect(failure).to.include({ code: "permission_denied", mutationMayHaveApplied: false });
+        expect(String(failure)).to.match(/may not open the socket; nothing was sent: run this as/);
+      }
+    } finally {
+      chmodSync(gateway.path, 0o600);
     }
   });
 

@@ -1,8 +1,10 @@
 /** Proves the calls of the host-agent's client: what it sends, and what each failure says. */
+import { chmodSync } from "node:fs";
 import { Readable } from "node:stream";
 import { expect } from "chai";
 import { HostAgentCallError } from "../../../client/host-agent/index.ts";
 import { ALL_ROUTES } from "../../../protocol/host-agent/routes.ts";
+import { asOrdinaryUser } from "../../support/file-places.ts";
 import { json, ScriptedHostAgent } from "../../support/scripted-host-agent.ts";
 
 describe("a call to the host-agent", () => {
@@ -176,6 +178,18 @@ describe("a call to the host-agent", () => {
         mutationMayHaveApplied: false,
         retrySafe: true,
       });
+    });
+
+    it("for want of the right to open the socket says so, and was not sent", async () => {
+      chmodSync(agent.path, 0);
+      const change = await failed(() =>
+        asOrdinaryUser(() => agent.client.call("setTimezone", { body: { zone: "x" } })),
+      );
+      expect(change).to.include({ code: "no-access", answered: false, retrySafe: true });
+      expect(change.mutationMayHaveApplied).to.equal(false);
+      const follow = agent.client.stream("jobLog", { params: { id: "j_a4f7b2" } });
+      const stream = await failed(() => asOrdinaryUser(() => follow.next()));
+      expect(stream.code).to.equal("no-access");
     });
 
     it("because the connection ended may have been done, unless it only reads", async () => {

@@ -69,6 +69,21 @@ describe("bytes on the host-agent's socket", () => {
     expect((await gateway.ask("GET", "/v1/system/gpu")).status).to.equal(200);
   });
 
+  it("that are no request do not take the place of an answer under way, but end the connection after it", async () => {
+    const change = '{"slug":"photos"}';
+    const request = `POST /v1/discovery/publish HTTP/1.1\r\nHost: a\r\nContent-Length: ${change.length}\r\n\r\n${change}`;
+    for (const rest of ["nonsense\r\n\r\n", "!", "nonsense\r\n\r\n".repeat(1_000)]) {
+      const text = await talk(`${STATUS}\r\n${request}${rest}`);
+      expect(text.match(/^HTTP\/1\.1 \d+/gm)).to.deep.equal(["HTTP/1.1 200", "HTTP/1.1 200"]);
+      expect(text).to.include('"name":"photos.local"');
+    }
+    const stream = gateway.raw();
+    stream.send("GET /v1/journal/follow?container=web HTTP/1.1\r\nHost: a\r\n\r\nnonsense\r\n\r\n");
+    const frames = await stream.until("id: 3");
+    expect(frames).not.to.include("HTTP/1.1 400");
+    stream.socket.destroy();
+  });
+
   it("need a Host header in HTTP/1.1, and none in HTTP/1.0", async () => {
     const peer = gateway.raw();
     peer.send("GET /v1/system/gpu HTTP/1.1\r\n\r\n");
