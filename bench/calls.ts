@@ -6,8 +6,9 @@
  * - `node.process.run` of `/bin/true` beside a bare spawn and reap and two syncs of 4 KiB; and 16 at a
  *   time beside one at a time, and beside 16 bare spawns at a time (what the cores allow).
  */
-import { socketOpener } from "../cli/socket.ts";
+
 import { connect } from "../client/index.ts";
+import { socketOpener } from "../client/node/socket.ts";
 import { bareNats, startFleet, TOKEN } from "./fleet.ts";
 import { BARE, floor, SYNC } from "./process.ts";
 import { Report } from "./report.ts";

@@ -6,8 +6,8 @@
  */
 import { once } from "node:events";
 import { WebSocket } from "ws";
-import { socketOpener } from "../cli/socket.ts";
 import { connect } from "../client/index.ts";
+import { socketOpener } from "../client/node/socket.ts";
 import { Report } from "./report.ts";
 import { type MeasuredServer, type Subject, startServer, TOKEN } from "./ws-server.ts";
 

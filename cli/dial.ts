@@ -1,8 +1,8 @@
 /** Owns how a command connects: one attempt, with the target's token and authorities. */
 import { type Client, type ConnectOptions, connect } from "../client/index.ts";
+import { type SocketSettings, socketOpener } from "../client/node/socket.ts";
 import type { Report } from "./report.ts";
 import type { Shell } from "./shell.ts";
-import { type SocketSettings, socketOpener } from "./socket.ts";
 import { resolveTarget, type Target, type TargetFlags } from "./target.ts";
 
 const CLIENT_ID = "lemon-cli";

@@ -3,8 +3,8 @@
  * exec). The id is spent by the first start; every later one shows its receipt, which is the point.
  */
 import { connect } from "../../client/index.ts";
+import { socketOpener } from "../../client/node/socket.ts";
 import type { ResultOf } from "../../protocol/methods.ts";
-import { socketOpener } from "../socket.ts";
 
 const FIRST_RUN_ID = "probe:first-run";
 export const FIRST_RUN_ARGV = ["uname", "-a"] as const;

@@ -10,6 +10,7 @@
  * ended by an operator; 4 when a newer worker serves the node (its children are stopped first).
  */
 import { readFile } from "node:fs/promises";
+import { socketOpener } from "../../client/node/socket.ts";
 import { LemonError } from "../../protocol/errors.ts";
 import type { NodeId, NodeKey } from "../../protocol/ids.ts";
 import { LEMON_VERSION } from "../../protocol/version.ts";
@@ -24,7 +25,6 @@ import { quiesce } from "../../transport/rpc/relink.ts";
 import { inboxPrefix } from "../../transport/rpc/subjects.ts";
 import { EXIT } from "../exit.ts";
 import type { JoinOptions } from "../options.ts";
-import { socketOpener } from "../socket.ts";
 import { Announcement } from "./announcement.ts";
 import { NODE_CAPABILITIES } from "./capabilities.ts";
 import { confidential } from "./confidential.ts";

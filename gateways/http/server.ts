@@ -5,7 +5,7 @@
  * 1. An upgrade reaches a handler by its exact path alone, and only after `serve`; every other one is
  *    answered and closed, and so is one from a page that may not enter.
  * 2. A peer that dawdles over its TLS handshake or its request head is cut; no body is ever kept.
- * 3. Connections are bounded in all, and for each address they come from.
+ * 3. Connections are bounded in all, and for each address they come from; and so is what waits on each.
  * 4. After `close` no socket of this port is left.
  *
  * Source: control-plane-wire.md 1.1 and 4 (first table), system-methods.md, rulings ("Listening").
@@ -39,6 +39,7 @@ import { refusalAt } from "./guard.ts";
 import { type HttpLimits, LIMITS } from "./limits.ts";
 import { listenFailure } from "./listen-failure.ts";
 import type { Peer } from "./peer.ts";
+import { Pipelines } from "./pipeline.ts";
 import { type Network, TrustedProxies } from "./proxies.ts";
 
 /** Serves one upgrade path. It owns the socket from the call on, errors included. */
@@ -101,6 +102,7 @@ class Port implements HttpServer {
   readonly #admission: Admission;
   /** As the system gave them: with TLS they are below those that requests and upgrades know. */
   readonly #sockets = new Set<Socket>();
+  readonly #pipelines = new Pipelines();
   #upgrades: ReadonlyMap<string, UpgradeHandler> | null = null;
   #missing: MissingParts = () => [];
   #openSpace: OpenSpace = nobody;
@@ -219,6 +221,7 @@ class Port implements HttpServer {
   }
 
   async #request(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    if (!this.#pipelines.admits(request, response)) return;
     if (this.#secure && !isLocalhost(request)) response.setHeader(...STRICT_TRANSPORT);
     sendAnswer(response, await this.#answerTo(request), request.method !== "HEAD");
   }

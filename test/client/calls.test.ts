@@ -1,6 +1,6 @@
 import { expect } from "chai";
-import { socketOpener } from "../../cli/socket.ts";
 import { CallError, type Client, type ConnectOptions, connect } from "../../client/index.ts";
+import { socketOpener } from "../../client/node/socket.ts";
 import { LemonError } from "../../protocol/errors.ts";
 import type { MethodName } from "../../protocol/methods.ts";
 import { FakeControlPlane, type PeerConnection, SILENCE } from "../support/fake-control-plane.ts";

@@ -1,7 +1,7 @@
 import { createServer } from "node:net";
 import { expect } from "chai";
-import { socketOpener } from "../../cli/socket.ts";
 import { type Client, ConnectError, type ConnectOptions, connect } from "../../client/index.ts";
+import { socketOpener } from "../../client/node/socket.ts";
 import { LemonError } from "../../protocol/errors.ts";
 import { FakeControlPlane, SILENCE } from "../support/fake-control-plane.ts";
 import { ManualTimers } from "../support/manual-timers.ts";

@@ -1,5 +1,4 @@
 import { expect } from "chai";
-import { socketOpener } from "../../cli/socket.ts";
 import {
   type Client,
   type ClientEvent,
@@ -7,6 +6,7 @@ import {
   connect,
   isEvent,
 } from "../../client/index.ts";
+import { socketOpener } from "../../client/node/socket.ts";
 import { FakeControlPlane, type PeerConnection } from "../support/fake-control-plane.ts";
 import { ManualTimers } from "../support/manual-timers.ts";
 import { refusalOf } from "../support/refusal.ts";

@@ -1,6 +1,6 @@
 import { expect } from "chai";
-import { socketOpener } from "../../cli/socket.ts";
 import { type Client, connect } from "../../client/index.ts";
+import { socketOpener } from "../../client/node/socket.ts";
 import type { ErrorCode } from "../../protocol/errors.ts";
 import { JSON_BOUNDS } from "../../protocol/frames.ts";
 import { FakeControlPlane } from "../support/fake-control-plane.ts";

@@ -1,6 +1,6 @@
 import { expect } from "chai";
-import { socketOpener } from "../../cli/socket.ts";
 import { type Client, type ConnectionEnd, connect } from "../../client/index.ts";
+import { socketOpener } from "../../client/node/socket.ts";
 import { FakeControlPlane, SILENCE } from "../support/fake-control-plane.ts";
 import { ManualTimers } from "../support/manual-timers.ts";
 import { nodeList } from "../support/node-rows.ts";

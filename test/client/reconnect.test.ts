@@ -1,5 +1,4 @@
 import { expect } from "chai";
-import { socketOpener } from "../../cli/socket.ts";
 import {
   type Client,
   type ConnectionEnd,
@@ -8,6 +7,7 @@ import {
   DEFAULT_BACKOFF,
   type Hello,
 } from "../../client/index.ts";
+import { socketOpener } from "../../client/node/socket.ts";
 import { FakeControlPlane, SILENCE } from "../support/fake-control-plane.ts";
 import { ManualTimers } from "../support/manual-timers.ts";
 import { bare, NODE_ID, nodeList } from "../support/node-rows.ts";

@@ -5,8 +5,8 @@
  */
 import { randomInt } from "node:crypto";
 import { expect } from "chai";
-import { socketOpener } from "../../cli/socket.ts";
 import { type Client, connect, DEFAULT_BACKOFF } from "../../client/index.ts";
+import { socketOpener } from "../../client/node/socket.ts";
 import { type Answer, check, type Violation } from "./checker.ts";
 import { Faults } from "./faults.ts";
 import { type CrashFleet, OPERATOR_TOKEN, startCrashFleet } from "./fleet.ts";

@@ -176,6 +176,20 @@ describe("the package that npm pack makes, installed globally", () => {
       expect(await output()).to.equal("function\n");
     }).timeout(60_000);
 
+    it("is the SDK's socket for Node, which fits what the SDK asks of one", async () => {
+      const program = (ca: string): string =>
+        `import { connect } from "lemon";
+        import { socketOpener } from "lemon/node";
+        export const dial = (url: string) =>
+          connect({ url, clientId: "p", openSocket: socketOpener({ ca: ${ca} }) });
+        console.log(typeof socketOpener);`;
+      const wrong = await compile(program("5"), ["node"]);
+      expect(wrong.stdout).to.include("'number' is not assignable");
+      const right = await compile(program('"PEM"'), ["node"]);
+      expect(right.code, right.stdout).to.equal(0);
+      expect(await output()).to.equal("function\n");
+    }).timeout(60_000);
+
     it("is the typed reconciler of a host, on Node", async () => {
       const program = (zone: string): string =>
         `import { Reconciler } from "lemon/reconciler";

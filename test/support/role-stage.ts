@@ -10,8 +10,8 @@
 import { mkdirSync, readdirSync, readFileSync, readlinkSync } from "node:fs";
 import { join } from "node:path";
 import { z } from "zod";
-import { socketOpener } from "../../cli/socket.ts";
 import { type Client, connect } from "../../client/index.ts";
+import { socketOpener } from "../../client/node/socket.ts";
 import {
   identify,
   type ProcessIdentity,

@@ -8,7 +8,7 @@ import {
   findEnrolment,
   storeEnrolment,
 } from "../../../cli/roles/enrolment-file.ts";
-import { socketOpener } from "../../../cli/socket.ts";
+import { socketOpener } from "../../../client/node/socket.ts";
 import { LemonError } from "../../../protocol/errors.ts";
 import { FakeClock } from "../../support/fake-clock.ts";
 import { FakeControlPlane, SILENCE } from "../../support/fake-control-plane.ts";

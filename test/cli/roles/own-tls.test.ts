@@ -4,8 +4,8 @@ import { get } from "node:https";
 import { join } from "node:path";
 import { expect } from "chai";
 import { WebSocket } from "ws";
-import { type SocketSettings, socketOpener } from "../../../cli/socket.ts";
 import { type Client, connect } from "../../../client/index.ts";
+import { type SocketSettings, socketOpener } from "../../../client/node/socket.ts";
 import {
   managedToken,
   RoleStage,

@@ -9,7 +9,7 @@ import {
   type WorkerChannel,
   type WorkerEnd,
 } from "../../../cli/roles/worker-channel.ts";
-import { socketOpener } from "../../../cli/socket.ts";
+import { socketOpener } from "../../../client/node/socket.ts";
 import { type ErrorCode, LemonError } from "../../../protocol/errors.ts";
 import { NODE_CLOSE } from "../../../protocol/methods/enrolment.ts";
 import { FakeClock } from "../../support/fake-clock.ts";

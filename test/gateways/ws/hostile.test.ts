@@ -206,6 +206,38 @@ describe("memory, when clients are hostile", () => {
     });
   }
 
+  it("stays bounded when 20 clients send bodies of 32 MiB that nobody asked for", async () => {
+    await using door = await MeasuredDoor.open();
+    const head = `POST /v1/x HTTP/1.1\r\nHost: a\r\nContent-Length: ${32 * MIB}\r\n\r\n`;
+    const body = Buffer.alloc(32 * MIB);
+    const raws = await Promise.all(
+      Array.from({ length: 20 }, async () => {
+        const raw = await RawClient.open(door.port);
+        raw.socket.write(head);
+        await raw.until("HTTP/1.1 401");
+        await new Promise<void>((resolve) => raw.socket.write(body, () => resolve()));
+        return raw;
+      }),
+    );
+    assert.isTrue(await door.serves());
+    assert.isBelow(await door.grownBytes(), 160 * MIB);
+    leave(raws);
+  });
+
+  // 430 MiB, were all that comes in one piece to be answered.
+  it("stays bounded when 20 clients ask for a guarded path 20,000 times each and read nothing", async () => {
+    await using door = await MeasuredDoor.open();
+    const requests = Buffer.from("GET /v1/x HTTP/1.1\r\nHost: a\r\n\r\n".repeat(20_000));
+    const raws = await Promise.all(Array.from({ length: 20 }, () => RawClient.open(door.port)));
+    for (const raw of raws) {
+      raw.socket.pause();
+      raw.socket.write(requests);
+    }
+    for (let round = 0; round < 5; round += 1) assert.isTrue(await door.serves());
+    assert.isBelow(await door.grownBytes(), 160 * MIB);
+    leave(raws);
+  });
+
   it("stays bounded when 300 strangers write a message a byte at a time", async () => {
     await using door = await MeasuredDoor.open();
     const raws = await strangers(door, 300);

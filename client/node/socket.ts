@@ -1,11 +1,12 @@
 /**
- * Owns the WebSocket that Node processes use: the platform's own takes no CA file, does not say why
- * a connection failed, can not be dropped, and bounds nothing that comes in.
+ * Owns the WebSocket of programs in Node (`ws`): the platform's own takes no CA, does not say why a connection
+ * failed, can not be dropped (a peer that is frozen holds the process for half a minute), and bounds nothing
+ * that comes in.
  */
 import { X509Certificate } from "node:crypto";
 import { Agent } from "node:https";
 import { WebSocket } from "ws";
-import type { OpenSocket, SocketClose } from "../client/index.ts";
+import type { OpenSocket, SocketClose } from "../socket.ts";
 
 export interface SocketSettings {
   /** PEM of the authorities to trust in place of the system's. */
