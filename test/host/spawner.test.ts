@@ -174,7 +174,7 @@ for (const mode of MODES) {
           expect(refusal.mutationMayHaveApplied).to.equal(false);
           expect(refusal.message).not.to.contain(folder.path);
         }
-        expect(openDescriptors()).to.equal(descriptors);
+        expect(openDescriptors()).to.be.at.most(descriptors);
       });
 
       it("is refused when a string for the system holds NUL", async () => {
@@ -222,7 +222,8 @@ for (const mode of MODES) {
       one.prepare();
       expect(openDescriptors()).to.equal(ready);
       expect((await run(one, { argv: ["cat"], executable: "/bin/cat" })).exit.code).to.equal(0);
-      expect(openDescriptors()).to.equal(descriptors);
+      // What others had left open for a moment may be gone meanwhile.
+      expect(openDescriptors()).to.be.at.most(descriptors);
       one.prepare();
       const closed = openDescriptors();
       await one.close();

@@ -98,7 +98,8 @@ for (const mode of MODES) {
       // It also takes what the spawner had made ready for the others.
       await (await started.start()).ended;
       started.prepare();
-      expect(openDescriptors()).to.equal(before);
+      // What others had left open for a moment may be gone meanwhile.
+      expect(openDescriptors()).to.be.at.most(before);
     });
   });
 }
