@@ -4,6 +4,7 @@
  *
  * 1. It starts whether or not its store or its keys are there: each request is answered with what is so then.
  * 2. What expired is erased, and what was counted is stored, at the latest `SOON_MS` after.
+ * 3. When another process changes the master key, the secrets follow at once.
  */
 import { LemonError } from "../../protocol/errors.ts";
 import type { ActorRef, ActorSpec, SupervisorRef } from "../../supervision/actor.ts";
@@ -75,6 +76,12 @@ function vaultActor(parts: VaultParts): ActorSpec<OwnMessages> {
         }
       }
 
+      let unwatch = (): void => {};
+      try {
+        unwatch = parts.keys.watch(() => tidyIn(0));
+      } catch (failure) {
+        log.warn({ code: codeOf(failure) }, "a new master key is followed at the next start only");
+      }
       tidyIn(0);
       return {
         handlers: {
@@ -109,6 +116,7 @@ function vaultActor(parts: VaultParts): ActorSpec<OwnMessages> {
           },
         },
         async stop() {
+          unwatch();
           cancel();
           if (vault.hasUnstoredUses) await vault.tidy().catch(() => {});
           await vault.close();

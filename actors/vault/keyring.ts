@@ -3,7 +3,7 @@
  * under.
  *
  * 1. They are read when they are first needed, and again while what is needed is missing: a key that an operator
- *    puts there serves at once.
+ *    puts there serves at once. So is one that took the place of what is held, as soon as the vault is told.
  * 2. They are zeroed when the vault ends.
  */
 import type { MasterKey, MasterKeys } from "../../host/master-key/master-keys.ts";
@@ -44,10 +44,26 @@ export class Keyring {
     return named(known, id);
   }
 
+  /** The id of the key that is current now; null while that is not to be had. */
+  async currentId(): Promise<string | null> {
+    try {
+      return (await this.current()).id;
+    } catch {
+      return null;
+    }
+  }
+
   /** Makes `key` the current one, here and where keys are kept. Errors: those of `MasterKeys.replace`. */
   async replace(key: Secret): Promise<void> {
     await this.#keys.replace(key);
     await this.#read();
+  }
+
+  /** Takes up what is current by now. Where nothing can be read, what is held serves on. Errors: `weak_master_key`. */
+  async refresh(): Promise<void> {
+    if (this.#ring === null) return;
+    const found = await this.#keys.read();
+    if (found !== null) this.#hold(found);
   }
 
   destroy(): void {
@@ -58,7 +74,12 @@ export class Keyring {
   async #read(): Promise<Ring | null> {
     const found = await this.#keys.read();
     this.destroy();
-    this.#ring = found === null ? null : ringOf(found);
+    return found === null ? null : this.#hold(found);
+  }
+
+  #hold(found: MasterKey): Ring {
+    this.destroy();
+    this.#ring = ringOf(found);
     return this.#ring;
   }
 }

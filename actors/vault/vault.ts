@@ -63,7 +63,7 @@ export class Vault {
     const { name, value, operationId, provider, expiresAtMs } = asked;
     const before = this.#shelf.names.get(name);
     if (operationId !== null && fingerprint !== null) {
-      const repeated = this.#repeated(operationId, fingerprint);
+      const repeated = this.#repeated(operationId, fingerprint, current.id);
       if (repeated !== null) return this.#told(repeated, operationId);
     }
     this.#refuseFull(before, operationId);
@@ -122,7 +122,7 @@ export class Vault {
       return { operationId, status: "not_found", name: null, currentBindingMatches: false };
     }
     const { record, receipt } = found;
-    const currentBindingMatches = this.#matches(record, receipt);
+    const currentBindingMatches = this.#matches(record, receipt, await this.#ring.currentId());
     return { operationId, status: "applied", name: record.name, currentBindingMatches };
   }
 
@@ -165,8 +165,8 @@ export class Vault {
   }
 
   /**
-   * Does what nobody waits for: erases what expired, puts under the current key what an interrupted rotation left,
-   * stores the uses. Errors: as the store and the keys have them; what is left is done the next time.
+   * Does what nobody waits for: erases what expired, puts under the current key what an interrupted rotation or one
+   * of another process left, stores the uses. Errors: as the store and the keys have them; what is left is done the next time.
    */
   async tidy(): Promise<void> {
     await this.#shelf.ready();
@@ -174,6 +174,7 @@ export class Vault {
       if (!this.#shelf.isStanding(record)) await this.#shelf.drop(record);
     }
     await this.#shelf.storeUses();
+    await this.#ring.refresh();
     await this.#reseal();
   }
 
@@ -207,12 +208,12 @@ export class Vault {
   }
 
   /** The record that an earlier use of the id left, if it was for the same and still stands. */
-  #repeated(operationId: string, fingerprint: Uint8Array): Holding | null {
+  #repeated(operationId: string, fingerprint: Uint8Array, keyId: string): Holding | null {
     const found = this.#shelf.names.receipt(operationId);
     if (found === null) return null;
     const { record, receipt } = found;
     const isSame = sameFingerprint(receipt.fingerprint, fingerprint);
-    if (!isSame || !this.#matches(record, receipt) || !this.#shelf.isStanding(record)) {
+    if (!isSame || !this.#matches(record, receipt, keyId) || !this.#shelf.isStanding(record)) {
       throw new LemonError("secret_operation_conflict");
     }
     return record;
@@ -228,8 +229,13 @@ export class Vault {
     }
   }
 
-  #matches(record: SecretRecord, { revision }: StoredReceipt): boolean {
-    return this.#shelf.isStanding(record) && record.secret.revision === revision;
+  /**
+   * Whether a value is the one of that receipt, and under the current key: another key in its place is a rotation,
+   * also before the value follows. While no key is to be had (`keyId` null) there was none.
+   */
+  #matches(record: SecretRecord, { revision }: StoredReceipt, keyId: string | null): boolean {
+    if (!this.#shelf.isStanding(record) || record.secret.revision !== revision) return false;
+    return keyId === null || record.secret.keyId === keyId;
   }
 
   /** Unix ms, so that none comes twice even when all that is known of a name was forgotten. */

@@ -1,7 +1,7 @@
 /** Owns the master key of this machine as a role finds it: the keychain, the environment, the file. */
 import { Secret } from "../../protocol/secret.ts";
 import type { Clock } from "../clock.ts";
-import { changingKeys, keyFile } from "./key-file.ts";
+import { changingKeys, keyFile, watchKeys } from "./key-file.ts";
 import { keychain } from "./keychain.ts";
 import { type KeyTexts, type MasterKeys, masterKeys } from "./master-keys.ts";
 
@@ -23,6 +23,7 @@ export function machineKeys({ home, environment, clock }: MachineKeysOptions): M
     environment: variables(environment),
     file: keyFile(home),
     exclusively: (change) => changingKeys(home, change),
+    watch: (onChange) => watchKeys(home, onChange),
   });
 }
 

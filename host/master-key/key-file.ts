@@ -4,7 +4,11 @@
  *
  * 1. Keys change while the state folder is locked (flock(2)): by one process at a time.
  * 2. What a write left that was cut off is removed before the next.
+ * 3. Whoever watches is told of every change that was made here, also of one in the keychain, which tells nobody:
+ *    `secrets_master_key.changed` is written anew after each.
  */
+import { randomBytes } from "node:crypto";
+import { watch } from "node:fs";
 import { readdir, unlink } from "node:fs/promises";
 import { join } from "node:path";
 import { LemonError } from "../../protocol/errors.ts";
@@ -16,7 +20,9 @@ import type { KeyPlace } from "./master-keys.ts";
 
 export const MASTER_KEY_FILE = "secrets_master_key";
 /** Temporary names of `writeSecureFile`. */
-const LEFT_BEHIND = /^\.secrets_master_key(?:\.previous)?\.[0-9a-f]{16}\.tmp$/;
+const LEFT_BEHIND = /^\.secrets_master_key(?:\.previous|\.changed)?\.[0-9a-f]{16}\.tmp$/;
+/** Random bytes, so that no write of it is like the one before. */
+const CHANGED_FILE = `${MASTER_KEY_FILE}.changed`;
 
 /** Runs a change of this machine's keys alone. `home` is made where it is missing. Errors: `secret_key_busy`, those of private files. */
 export async function changingKeys<T>(home: string, change: () => Promise<T>): Promise<T> {
@@ -25,9 +31,29 @@ export async function changingKeys<T>(home: string, change: () => Promise<T>): P
   if (lock === null) throw new LemonError("secret_key_busy");
   try {
     await removeLeftBehind(home);
-    return await change();
+    const made = await change();
+    await writeSecureFile(join(home, CHANGED_FILE), randomBytes(16).toString("hex"));
+    return made;
   } finally {
     lock.release();
+  }
+}
+
+/**
+ * Calls back after each change of this machine's keys, whichever process made it, an operator's editor included;
+ * now and then without one. Returns what ends it. Errors: those
+ * of the system (`home` is missing, too many watches).
+ */
+export function watchKeys(home: string, onChange: () => void): () => void {
+  try {
+    // The folder: a file that is replaced takes a watch of its own with it.
+    const watcher = watch(home, { persistent: false }, (_event, name) => {
+      if (name === null || name === MASTER_KEY_FILE || name === CHANGED_FILE) onChange();
+    });
+    watcher.on("error", () => watcher.close());
+    return () => watcher.close();
+  } catch (failure) {
+    throw systemFailure(failure);
   }
 }
 

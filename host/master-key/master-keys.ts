@@ -59,6 +59,11 @@ export interface MasterKeys {
    * `secret_key_external`, `secret_key_limit`, `secret_key_busy`, `unavailable` (the keychain).
    */
   replace(key: Secret): Promise<void>;
+  /**
+   * Calls back when what `read` finds may have changed, by whichever process. Returns what ends it. Errors: the
+   * system's, when it cannot be watched.
+   */
+  watch(onChange: () => void): () => void;
 }
 
 /** Of a keychain that is there and does not serve: `locked`, `denied`, `timeout`, `failed`. */
@@ -79,6 +84,7 @@ export interface MasterKeysOptions {
   readonly file: KeyPlace;
   /** Runs a change of keys while no other process makes one. Errors: `secret_key_busy`. */
   readonly exclusively: <T>(change: () => Promise<T>) => Promise<T>;
+  readonly watch: (onChange: () => void) => () => void;
 }
 
 const LEAST_BYTES = 32;
@@ -136,6 +142,10 @@ class Sources implements MasterKeys {
   async replace(key: Secret): Promise<void> {
     if (key.use(({ length }) => length) < LEAST_BYTES) throw new LemonError("weak_master_key");
     await this.#inTurn(() => this.#replace(key));
+  }
+
+  watch(onChange: () => void): () => void {
+    return this.#options.watch(onChange);
   }
 
   #inTurn<T>(change: () => Promise<T>): Promise<T> {

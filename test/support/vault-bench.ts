@@ -5,7 +5,7 @@ import pino from "pino";
 import { startVault } from "../../actors/vault/actor.ts";
 import type { SetSecret, VaultMessages } from "../../actors/vault/messages.ts";
 import type { Clock } from "../../host/clock.ts";
-import { changingKeys, keyFile } from "../../host/master-key/key-file.ts";
+import { changingKeys, keyFile, watchKeys } from "../../host/master-key/key-file.ts";
 import { type MasterKeys, masterKeys } from "../../host/master-key/master-keys.ts";
 import { Secret } from "../../protocol/secret.ts";
 import type { ActorRef, PayloadOf, ReplyOf } from "../../supervision/actor.ts";
@@ -49,6 +49,7 @@ async function benchKeys(bench: { readonly directory: string }): Promise<MasterK
     environment: nothing,
     file: keyFile(home),
     exclusively: (change) => changingKeys(home, change),
+    watch: (onChange) => watchKeys(home, onChange),
   });
   const found = await keys.status();
   if (found.source === null) await keys.create();

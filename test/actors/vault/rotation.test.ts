@@ -1,11 +1,21 @@
+import { randomBytes } from "node:crypto";
+import { renameSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { jetstreamManager } from "@nats-io/jetstream";
 import { assert } from "chai";
 import { secretKey } from "../../../actors/vault/names.ts";
+import { systemClock } from "../../../host/clock.ts";
+import { MASTER_KEY_FILE } from "../../../host/master-key/key-file.ts";
 import { Secret } from "../../../protocol/secret.ts";
 import { FakeClock } from "../../support/fake-clock.ts";
 import { type RecordBench, recordBench } from "../../support/record-bench.ts";
 import { refusalOf } from "../../support/refusal.ts";
 import { newKey, type OpenVault, openVault } from "../../support/vault-bench.ts";
+
+/** Asks again until it is so; mocha's deadline is the only one. */
+async function until(isSo: () => Promise<boolean>): Promise<void> {
+  while (!(await isSo()));
+}
 
 describe("a vault whose master key is replaced", () => {
   let bench: RecordBench;
@@ -76,6 +86,42 @@ describe("a vault whose master key is replaced", () => {
     assert.equal(await opened.resolve("a"), "another");
     assert.equal(bench.filesWith(before), 0);
     await opened[Symbol.asyncDispose]();
+  });
+
+  it("is followed at once by a vault that runs, in whatever process, and by one whose key an operator exchanges", async () => {
+    const other = await openVault(bench, { clock: systemClock, store: { bucket: "other" } });
+    await using _ending = other;
+    const unrotated = async () => (await other.ask("status", null)).cleanup.unrotated;
+    const matches = async (operationId: string) =>
+      (await other.ask("receipt", { operationId })).currentBindingMatches;
+    await other.set("a", "one", { operationId: "op:1" });
+    const before = tailOf(await storedUnder("other", "a"));
+    await vault.ask("rotate", { newKey: newKey() });
+    await until(async () => !(await matches("op:1")) && (await unrotated()) === 0);
+    assert.equal(await other.resolve("a"), "one");
+    assert.equal(bench.filesWith(before), 0);
+    await other.set("a", "two", { operationId: "op:2" });
+    assert.isTrue(await matches("op:2"));
+    const file = join(bench.directory, "home", MASTER_KEY_FILE);
+    renameSync(file, `${file}.previous`);
+    writeFileSync(file, randomBytes(32).toString("base64"), { mode: 0o600 });
+    await until(async () => !(await matches("op:2")) && (await unrotated()) === 0);
+    assert.equal(await other.resolve("a"), "two");
+  });
+
+  it("has receipts that say so from the first moment, before the values follow", async () => {
+    await vault.set("a", "one", { operationId: "op" });
+    await vault[Symbol.asyncDispose]();
+    const file = join(bench.directory, "home", MASTER_KEY_FILE);
+    renameSync(file, `${file}.previous`);
+    writeFileSync(file, randomBytes(32).toString("base64"), { mode: 0o600 });
+    // Its clock does not run: it does nothing by itself.
+    vault = await openVault(bench, { clock });
+    const receipt = await vault.ask("receipt", { operationId: "op" });
+    assert.deepEqual([receipt.status, receipt.currentBindingMatches], ["applied", false]);
+    const repeated = await refusalOf(() => vault.set("a", "one", { operationId: "op" }));
+    assert.equal(repeated.code, "secret_operation_conflict");
+    assert.equal(await vault.resolve("a"), "one");
   });
 
   it("opens whatever another vault put under a key that was replaced many times since, running on or opened anew", async () => {

@@ -225,6 +225,7 @@ describe("a vault", () => {
       }),
       create: () => Promise.reject(new Error("not asked for")),
       replace: () => Promise.reject(new Error("not asked for")),
+      watch: () => () => {},
     };
     vault = await openVault(bench, { clock, keys });
     assert.equal(await code(() => vault.set("a", "one")), "secret_key_missing");

@@ -16,7 +16,7 @@ import {
   machineKeys,
   PREVIOUS_KEY_VARIABLE,
 } from "../../../host/master-key/from-machine.ts";
-import { MASTER_KEY_FILE } from "../../../host/master-key/key-file.ts";
+import { changingKeys, MASTER_KEY_FILE } from "../../../host/master-key/key-file.ts";
 import {
   KeychainError,
   type KeyPlace,
@@ -81,6 +81,7 @@ describe("the master key", () => {
       environment: { current, previous: null },
       file,
       exclusively: (change) => change(),
+      watch: () => () => {},
     });
   }
   const code = async (attempt: () => Promise<unknown>) => (await refusalOf(attempt)).code;
@@ -257,12 +258,35 @@ describe("the master key", () => {
     const left = [
       `.secrets_master_key.${random}.tmp`,
       `.secrets_master_key.previous.${random}.tmp`,
+      `.secrets_master_key.changed.${random}.tmp`,
     ];
     const others = [`.operator.${random}.tmp`, "secrets_master_key.copy"];
     for (const name of [...left, ...others]) writeFileSync(join(home, name), "", { mode: 0o600 });
     await keys().replace(Secret.take(randomBytes(32)));
-    const expected = [MASTER_KEY_FILE, `${MASTER_KEY_FILE}.previous`, ...others];
+    const ours = ["", ".previous", ".changed"].map((ending) => `${MASTER_KEY_FILE}${ending}`);
+    const expected = [...ours, ...others];
     assert.sameMembers(readdirSync(home), expected);
+  });
+
+  it("tells whoever watches of each change, and of one that the file does not show: the keychain's", async () => {
+    mkdirSync(home, { mode: 0o700 });
+    const told = () => {
+      const { promise, resolve } = Promise.withResolvers<void>();
+      return { promise, end: keys().watch(resolve) };
+    };
+    const ofMade = told();
+    await keys().create();
+    await ofMade.promise;
+    ofMade.end();
+    const ofReplaced = told();
+    await keys().replace(Secret.take(randomBytes(32)));
+    await ofReplaced.promise;
+    ofReplaced.end();
+    const ofChain = told();
+    // What the keychain's own change leaves in the folder.
+    await changingKeys(home, async () => {});
+    await ofChain.promise;
+    ofChain.end();
   });
 
   it("stays as it is when it is replaced by itself, and is not replaced where there is none", async () => {
