@@ -1,4 +1,5 @@
 /** Owns the master key of this machine as a role finds it: the keychain, the environment, the file. */
+import { homedir } from "node:os";
 import { Secret } from "../../protocol/secret.ts";
 import type { Clock } from "../clock.ts";
 import { changingKeys, keyFile, watchKeys } from "./key-file.ts";
@@ -19,7 +20,13 @@ export const PREVIOUS_KEY_VARIABLE = "LEMON_SECRETS_MASTER_KEY_PREVIOUS";
 
 export function machineKeys({ home, environment, clock }: MachineKeysOptions): MasterKeys {
   return masterKeys({
-    keychain: keychain({ platform: process.platform, environment, clock }),
+    keychain: keychain({
+      platform: process.platform,
+      environment,
+      clock,
+      home,
+      accountHome: homedir(),
+    }),
     environment: variables(environment),
     file: keyFile(home),
     exclusively: (change) => changingKeys(home, change),
