@@ -12,8 +12,6 @@ const run = promisify(execFile);
 const root = join(import.meta.dirname, "../..");
 const PROGRAM = fileURLToPath(new URL("../support/browser-program.ts", import.meta.url));
 const TSC = join(root, "node_modules/typescript/bin/tsc");
-/** Seconds, on a machine that has nothing else to do. */
-const COMPILING_MS = 60_000;
 const NODE_ID = "85ccdaa0-ff5f-4e1d-b2aa-9449409bc2d5";
 
 const RECEIPT = {
@@ -60,7 +58,7 @@ describe("the SDK without Node", () => {
 
   it("compiles with the types of a browser alone", async () => {
     await run(process.execPath, [TSC, "-p", join(root, "client"), "--noEmit"]);
-  }).timeout(COMPILING_MS);
+  });
 
   it("would not compile with a global of Node", async () => {
     const folder = await mkdtemp(join(tmpdir(), "lemon-client-"));
@@ -80,5 +78,5 @@ describe("the SDK without Node", () => {
     } finally {
       await rm(folder, { recursive: true });
     }
-  }).timeout(COMPILING_MS);
+  });
 });

@@ -47,7 +47,7 @@ describe("the guide for the author of the brain", () => {
     } finally {
       await role.end("SIGTERM");
     }
-  }).timeout(60_000);
+  });
 });
 
 /** All programs of the page as one; what it imports from the package is this checkout's. */

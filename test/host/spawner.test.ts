@@ -72,7 +72,7 @@ for (const mode of MODES) {
         const { exit } = await run(spawner, { argv: shell(`exit ${code}`) });
         expect(exit).to.deep.equal({ code, signal: null });
       }
-    }).timeout(60_000);
+    });
 
     it("tells each deadly signal", async () => {
       const harmless = ["SIGCHLD", "SIGCONT", "SIGURG", "SIGWINCH"];

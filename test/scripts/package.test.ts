@@ -174,7 +174,7 @@ describe("the package that npm pack makes, installed globally", () => {
       const right = await compile(program("number | null"), []);
       expect(right.code, right.stdout).to.equal(0);
       expect(await output()).to.equal("function\n");
-    }).timeout(60_000);
+    });
 
     it("is the SDK's socket for Node, which fits what the SDK asks of one", async () => {
       const program = (ca: string): string =>
@@ -188,7 +188,7 @@ describe("the package that npm pack makes, installed globally", () => {
       const right = await compile(program('"PEM"'), ["node"]);
       expect(right.code, right.stdout).to.equal(0);
       expect(await output()).to.equal("function\n");
-    }).timeout(60_000);
+    });
 
     it("is the typed reconciler of a host, on Node", async () => {
       const program = (zone: string): string =>
@@ -200,7 +200,7 @@ describe("the package that npm pack makes, installed globally", () => {
       const right = await compile(program('"Etc/UTC"'), ["node"]);
       expect(right.code, right.stdout).to.equal(0);
       expect(await output()).to.equal("function\n");
-    }).timeout(60_000);
+    });
   });
 
   it("brings each package below comedy in the version that our overrides demand, and no other", () => {
@@ -276,8 +276,7 @@ describe("the package that npm pack makes, installed globally", () => {
       return { said, end, environment };
     }
 
-    it(`joins with a nats-server ${fetches ? "fetched on first use, through Debian's tools" : "named by LEMON_NATS_SERVER"}, and runs a process`, async function () {
-      this.timeout(60_000);
+    it(`joins with a nats-server ${fetches ? "fetched on first use, through Debian's tools" : "named by LEMON_NATS_SERVER"}, and runs a process`, async () => {
       const server = String(process.env["LEMON_NATS_SERVER"]);
       const controller = await serve("ready", "controller", ["start", "--port", "0"], {
         LEMON_NATS_SERVER: server,

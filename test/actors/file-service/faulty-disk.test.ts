@@ -14,7 +14,7 @@ interface Deletion {
 // Accounts that may not mount one go without.
 const probe = await faultyDisk();
 await probe?.[Symbol.asyncDispose]();
-if (probe !== null) describe("the file service on a disk", onFaultyDisk).timeout(60_000);
+if (probe !== null) describe("the file service on a disk", onFaultyDisk);
 
 function onFaultyDisk(): void {
   let disk: FaultyDisk;

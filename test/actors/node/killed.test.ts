@@ -66,8 +66,7 @@ describe("a controller that is killed", () => {
       .map((line): Acknowledged => JSON.parse(line));
   }
 
-  it("loses nothing it acknowledged, leaves nothing half visible, and a repeat completes the rest", async function () {
-    this.timeout(60_000);
+  it("loses nothing it acknowledged, leaves nothing half visible, and a repeat completes the rest", async () => {
     let done = false;
     let words = 0;
     let next = prepare("worker-1");

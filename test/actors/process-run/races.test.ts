@@ -154,5 +154,5 @@ describe("run, get and cancel of the same ids at once", () => {
       }),
       { numRuns: 300 },
     );
-  }).timeout(60_000);
+  });
 });

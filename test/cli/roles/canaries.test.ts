@@ -41,8 +41,7 @@ case "$2" in
 esac
 `;
 
-describe("a day of a controller and a joined worker at their most talkative", function () {
-  this.timeout(60_000);
+describe("a day of a controller and a joined worker at their most talkative", () => {
   let stage: RoleStage;
   let up: StartedController;
   let node: StartedNode;

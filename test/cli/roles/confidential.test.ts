@@ -18,8 +18,7 @@ const SECRETS = {
   LEMON_OPENAI_COMPAT_TOKEN: "canary-older-openai-token",
 };
 
-describe("a role that holds secrets", function () {
-  this.timeout(60_000);
+describe("a role that holds secrets", () => {
   let stage: RoleStage;
   let up: StartedController;
   let client: Client;

@@ -14,9 +14,7 @@ import {
 } from "../../support/role-stage.ts";
 import { WsClient } from "../../support/ws-client.ts";
 
-describe("an operator's revocation of a device, by the command", function () {
-  // Whole programs; on a busy machine every start takes seconds.
-  this.timeout(60_000);
+describe("an operator's revocation of a device, by the command", () => {
   let stage: RoleStage;
   let controller: StartedController;
   const controllers: StartedController[] = [];

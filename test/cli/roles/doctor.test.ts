@@ -11,9 +11,7 @@ import {
   until,
 } from "../../support/role-stage.ts";
 
-describe("lemon doctor beside roles that run", function () {
-  // Whole programs; on a busy machine every start takes seconds.
-  this.timeout(60_000);
+describe("lemon doctor beside roles that run", () => {
   let stage: RoleStage;
   let up: StartedController;
   let worker: StartedNode;

@@ -16,9 +16,7 @@ import {
 const TOKEN = "operator-token-of-the-ends-0123456789";
 const OPERATOR = { LEMON_CONTROL_PLANE_OPERATOR_TOKEN: TOKEN };
 
-describe("the end of a role", function () {
-  // Whole programs; on a busy machine every start takes seconds.
-  this.timeout(60_000);
+describe("the end of a role", () => {
   let stage: RoleStage;
   beforeEach(() => {
     stage = new RoleStage();

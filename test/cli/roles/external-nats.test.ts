@@ -25,9 +25,7 @@ import { TEST_TLS } from "../../support/tls-fixture.ts";
 
 const QUIET = { LEMON_LOG_LEVEL: "warn" };
 
-describe("a controller on somebody else's NATS", function () {
-  // Several whole programs each; on a busy machine every start takes seconds.
-  this.timeout(60_000);
+describe("a controller on somebody else's NATS", () => {
   let stage: RoleStage;
   beforeEach(() => {
     stage = new RoleStage();

@@ -29,9 +29,7 @@ const TOKEN = "operator-token-of-the-files-0123456789";
 const OPERATOR = { LEMON_CONTROL_PLANE_OPERATOR_TOKEN: TOKEN };
 const MIB = 1_048_576;
 
-describe("files on a joined worker", function () {
-  // Whole programs; on a busy machine every start takes seconds.
-  this.timeout(60_000);
+describe("files on a joined worker", () => {
   let stage: RoleStage;
   let controller: StartedController;
   let worker: StartedNode;

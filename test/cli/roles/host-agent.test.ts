@@ -86,7 +86,7 @@ describe("lemon host-agent", () => {
     // Who called can be answered afterwards.
     expect(second.log).to.include(`"peer":{"pid":${process.pid},"uid":${process.getuid?.()},`);
     expect(first.log + second.log).not.to.include("canary-password");
-  }).timeout(60_000);
+  });
 
   it("has one clear line for whatever keeps it from its place", async () => {
     await serving();
@@ -99,7 +99,7 @@ describe("lemon host-agent", () => {
     expect(await refusal(start(["--state", join(stage.path, "state.json")]))).to.include({
       code: "home_unusable",
     });
-  }).timeout(60_000);
+  });
 
   it("takes a socket over from a service manager, and tells it that it serves, lives and ends", async () => {
     const notify = join(stage.folder("manager"), "notify");
@@ -134,7 +134,7 @@ describe("lemon host-agent", () => {
     expect(said[0]).to.match(/^READY=1\nSTATUS=lemon /);
     expect(said.slice(1)).to.deep.equal(["WATCHDOG=1", "STOPPING=1"]);
     expect(existsSync(path)).to.equal(true);
-  }).timeout(30_000);
+  });
 
   if (isRoot) {
     it("runs nats-server as an account of lesser rights, on a store that root had before", async () => {
@@ -165,7 +165,7 @@ describe("lemon host-agent", () => {
       expect(await refusal(start(["--store-account", "no-such-account"]))).to.include({
         code: "invalid_request",
       });
-    }).timeout(60_000);
+    });
 
     it("gives its socket to its group, and demands one member of that when it is strict", async () => {
       const group = `lemon-test-${process.pid}`;
@@ -189,6 +189,6 @@ describe("lemon host-agent", () => {
       } finally {
         execFileSync("groupdel", [group]);
       }
-    }).timeout(60_000);
+    });
   }
 });

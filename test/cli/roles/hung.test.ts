@@ -9,10 +9,7 @@ import {
   until,
 } from "../../support/role-stage.ts";
 
-describe("a nats-server that hangs", function () {
-  // It has to be silent for a while before anybody may say so.
-  this.timeout(60_000);
-
+describe("a nats-server that hangs", () => {
   it("is killed and started again, on the controller and on a node, and both do their work again", async () => {
     await using stage = new RoleStage();
     const controller = await stage.controller("start");

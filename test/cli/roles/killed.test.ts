@@ -12,9 +12,7 @@ const TOKEN = "operator-token-of-the-killed-0123456789";
 const OPERATOR = { LEMON_CONTROL_PLANE_OPERATOR_TOKEN: TOKEN };
 const JOINING = { LEMON_NODE_OPERATOR_TOKEN: TOKEN };
 
-describe("a role that is killed with SIGKILL", function () {
-  // Whole programs; on a busy machine every start takes seconds.
-  this.timeout(60_000);
+describe("a role that is killed with SIGKILL", () => {
   let stage: RoleStage;
   beforeEach(() => {
     stage = new RoleStage();

@@ -62,10 +62,7 @@ const line = z.looseObject({
   serverPid: z.number().optional(),
 });
 
-describe("a line of a role's log", function () {
-  // Whole programs; on a busy machine every start takes seconds.
-  this.timeout(60_000);
-
+describe("a line of a role's log", () => {
   it("has no name twice, and tells the role's process from its server's", async () => {
     await using stage = new RoleStage();
     const environment = { LEMON_LOG_LEVEL: "trace" };

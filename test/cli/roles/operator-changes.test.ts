@@ -18,9 +18,7 @@ interface Row {
   readonly status: string;
 }
 
-describe("an operator's change of a node, by the command", function () {
-  // Whole programs; on a busy machine every start takes seconds.
-  this.timeout(60_000);
+describe("an operator's change of a node, by the command", () => {
   let stage: RoleStage;
   let controller: StartedController;
   let joining: Readonly<Record<string, string>>;

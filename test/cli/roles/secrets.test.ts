@@ -32,8 +32,7 @@ const NAME = "canary-name/e3b0c44298fc";
 const OPERATION = "canary-operation:9afbf4c8996f";
 const TRACE = { LEMON_LOG_LEVEL: "trace" };
 
-describe("secrets of a controller and a joined worker at their most talkative", function () {
-  this.timeout(60_000);
+describe("secrets of a controller and a joined worker at their most talkative", () => {
   let stage: RoleStage;
   let nats: ExternalNats;
   let controller: StartedController;

@@ -15,9 +15,7 @@ import {
 } from "../../support/role-stage.ts";
 import { beginRun } from "../../support/stage-runs.ts";
 
-describe("a second worker with the identity of one that serves", function () {
-  // Whole programs; on a busy machine every start takes seconds.
-  this.timeout(60_000);
+describe("a second worker with the identity of one that serves", () => {
   let stage: RoleStage;
   let controller: StartedController;
   let client: Client;

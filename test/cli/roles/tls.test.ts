@@ -16,9 +16,7 @@ const UNTRUSTED =
 const MISNAMED =
   /^lemon: The controller can not be reached \(ERR_TLS_CERT_ALTNAME_INVALID\); reach it by a name that its certificate holds\n$/;
 
-describe("a controller behind a TLS terminator", function () {
-  // Whole programs; on a busy machine every start takes seconds.
-  this.timeout(60_000);
+describe("a controller behind a TLS terminator", () => {
   let stage: RoleStage;
   let controller: StartedController;
   let front: TlsFront;

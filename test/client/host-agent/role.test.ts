@@ -14,8 +14,7 @@ import { RoleStage } from "../../support/role-stage.ts";
 
 const READER = join(import.meta.dirname, "../../support/log-reader-program.ts");
 
-describe("a brain on the real host-agent", function () {
-  this.timeout(60_000);
+describe("a brain on the real host-agent", () => {
   let stage: RoleStage;
   let path: string;
   let host: HostAgent;

@@ -274,7 +274,7 @@ describe("memory, when clients are hostile", () => {
     await untilAlone(door);
     assert.isTrue(await door.serves());
   });
-}).timeout(60_000);
+});
 
 /** What a TLS client says first. */
 async function clientHello(): Promise<Buffer> {

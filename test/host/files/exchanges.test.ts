@@ -100,9 +100,7 @@ function contentOf(folder: string): string[] {
 }
 
 for (const { name, openAt } of waysToOpen()) {
-  describe(`beside a program that exchanges names for links to the outside, walked with ${name}`, function () {
-    this.timeout(30_000);
-
+  describe(`beside a program that exchanges names for links to the outside, walked with ${name}`, () => {
     it("nothing outside is opened, changed or disclosed", async () => {
       // In memory where there is such a place: many more rounds.
       using folder = tempFolder(existsSync("/dev/shm") ? "/dev/shm" : tmpdir());

@@ -9,8 +9,7 @@ const MAY_MOUNT = `${NAMESPACE} 'mount -t tmpfs lemon-test /tmp'`;
 const MOUNTED = `${NAMESPACE} '
   mount -t tmpfs -o size=2m,nr_inodes=60,mode=700 lemon-test "$0" && exec "$1" "$2" "$0"' "$@"`;
 const PROGRAM = fileURLToPath(new URL("../../support/small-disk-program.ts", import.meta.url));
-describe("a write on a disk that fails", function () {
-  this.timeout(30_000);
+describe("a write on a disk that fails", () => {
   /** Null where this account may not mount anything. */
   let results: Record<string, unknown> | null = null;
 

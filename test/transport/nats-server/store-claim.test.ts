@@ -192,8 +192,7 @@ describe("a store folder", () => {
     expect(second.pid).not.to.equal(first.pid);
   });
 
-  it("can be taken over whenever the owner is killed during a start", async function () {
-    this.timeout(60_000);
+  it("can be taken over whenever the owner is killed during a start", async () => {
     for (let round = 0; round < 5; round += 1) {
       const other = owner();
       // From before its first line of code to after the start: loading takes some 200 ms, a start 40.

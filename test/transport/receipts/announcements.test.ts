@@ -57,8 +57,7 @@ describe("a receipt store that acknowledges what is announced", () => {
     expect(left.witnessed + left.open.size).to.be.at.least(told);
   }
 
-  it("has on disk, with each answer, what keeps it true, whenever the server dies", async function () {
-    this.timeout(60_000);
+  it("has on disk, with each answer, what keeps it true, whenever the server dies", async () => {
     let round = 0;
     await fc.assert(
       fc.asyncProperty(fc.integer({ min: 1, max: 150 }), fc.nat(60), async (count, turns) => {

@@ -170,8 +170,7 @@ describe("a receipt store whose files are harmed under it", () => {
     }
   }
 
-  it("forgets nothing that it acknowledged, and says honestly what it no longer knows", async function () {
-    this.timeout(60_000);
+  it("forgets nothing that it acknowledged, and says honestly what it no longer knows", async () => {
     const files = filesOf(join(folder.path, "ours"));
     const shared = files.filter((file) => filesOf(join(folder.path, "other")).includes(file));
     const seen: Record<string, number> = {};

@@ -202,8 +202,7 @@ describe("a receipt store whose server dies", () => {
     expect((await refusalOf(() => store.read("run:2"))).code).to.equal("receipt_store_damaged");
   });
 
-  it("loses, forgets and repeats nothing, whenever the server dies", async function () {
-    this.timeout(60_000);
+  it("loses, forgets and repeats nothing, whenever the server dies", async () => {
     const history = new History();
     await fc.assert(
       fc.asyncProperty(
