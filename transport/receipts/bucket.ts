@@ -11,9 +11,7 @@ import {
   DiscardPolicy,
   JetStreamApiCodes,
   JetStreamApiError,
-  type JetStreamClient,
   type JetStreamManager,
-  jetstream,
   jetstreamManager,
   RetentionPolicy,
   StorageType,
@@ -24,6 +22,7 @@ import type { NatsConnection } from "@nats-io/transport-node";
 import type { Clock } from "../../host/clock.ts";
 import { LemonError } from "../../protocol/errors.ts";
 import { untilAborted } from "./link.ts";
+import { type PutAnswer, Puts } from "./puts.ts";
 import { MAX_REVISIONS } from "./record.ts";
 
 export interface StoredMessage {
@@ -92,7 +91,7 @@ const NEVER_SET = [
 export class Bucket {
   readonly stream: string;
   readonly #subjects: string;
-  readonly #client: JetStreamClient;
+  readonly #puts: Puts;
   readonly #manager: JetStreamManager;
   readonly #timeouts: BucketTimeouts;
   readonly #clock: Clock;
@@ -111,7 +110,7 @@ export class Bucket {
     this.stream = `KV_${name}`;
     this.#subjects = `$KV.${name}.`;
     this.#manager = manager;
-    this.#client = jetstream(connection);
+    this.#puts = new Puts(connection, this.stream);
     this.#timeouts = timeouts;
     this.#clock = clock;
     this.#replicas = replicas;
@@ -163,15 +162,19 @@ export class Bucket {
 
   async put(key: string, bytes: Uint8Array, follows: number): Promise<Put> {
     try {
-      const answer = this.#client.publish(`${this.#subjects}${key}`, bytes, {
-        timeout: CLIENT_TIMEOUT_MS,
-        expect: { streamName: this.stream, lastSubjectSequence: follows },
-      });
-      const ack = await within(this.#clock, this.#timeouts.putMs, answer);
-      return ack === LATE ? { outcome: "unanswered" } : { outcome: "stored", sequence: ack.seq };
-    } catch (failure) {
-      return { outcome: putFailure(failure) };
+      const put = this.#puts.send(`${this.#subjects}${key}`, bytes, follows);
+      const answer = await within(this.#clock, this.#timeouts.putMs, put.answer);
+      put.forget();
+      return outcomeOf(answer);
+    } catch {
+      // The connection is closed.
+      return { outcome: "unanswered" };
     }
+  }
+
+  /** Hears no more answers to puts. The connection is its owner's. */
+  close(): void {
+    this.#puts.close();
   }
 
   /** The last revision under a key. Errors: `receipt_store_unavailable`, at once when aborted. */
@@ -288,24 +291,20 @@ async function within<T>(clock: Clock, ms: number, answer: Promise<T>): Promise<
   }
 }
 
-function putFailure(failure: unknown): Exclude<Put["outcome"], "stored"> {
-  if (isNoResponders(failure)) return "undelivered";
-  const code = codeOf(failure);
-  // Anything but an answer of the API: a timeout, a cut connection.
-  if (code === null) return "unanswered";
+function outcomeOf(answer: PutAnswer | typeof LATE): Put {
+  if (answer === LATE || answer === "foreign") return { outcome: "unanswered" };
+  // JetStream is not up, or not for us.
+  if (answer === "undelivered") return { outcome: "undelivered" };
+  if ("sequence" in answer) return { outcome: "stored", sequence: answer.sequence };
+  const { errorCode } = answer;
   if (
-    code === JetStreamApiCodes.StreamWrongLastSequence ||
-    code === JetStreamApiCodes.StreamWrongLastSequenceUnknown
+    errorCode === JetStreamApiCodes.StreamWrongLastSequence ||
+    errorCode === JetStreamApiCodes.StreamWrongLastSequenceUnknown
   ) {
-    return "conflict";
+    return { outcome: "conflict" };
   }
-  if (code === MAX_MESSAGES_PER_SUBJECT) return "revision_limit";
-  return OUT_OF_ROOM.includes(code) ? "no_space" : "refused";
-}
-
-/** JetStream is not up, or not for us: nobody was there to take the message. */
-function isNoResponders(failure: unknown): boolean {
-  return failure instanceof Error && failure.name === "JetStreamNotEnabled";
+  if (errorCode === MAX_MESSAGES_PER_SUBJECT) return { outcome: "revision_limit" };
+  return { outcome: OUT_OF_ROOM.includes(errorCode) ? "no_space" : "refused" };
 }
 
 function codeOf(failure: unknown): number | null {

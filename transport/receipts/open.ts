@@ -160,6 +160,7 @@ async function openClaimed<State>(
     // What the stream stores now, nobody would witness after this.
     await journal.idle();
     link.close();
+    bucket.close();
     prover?.close();
     await witness.close();
     lock.release();

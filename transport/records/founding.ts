@@ -90,9 +90,11 @@ export async function moveHome(place: Place, from: Home, signal: AbortSignal): P
       ledger.note(hash, { sequence, digest });
     }
     await writeIdentityNote(noteOf(place), { version: 1, bucket: name, storeId, phase: "ready" });
+    from.bucket.close();
     await from.witness.close();
     return { name, bucket, witness, ledger };
   } catch (failure) {
+    bucket.close();
     await witness.close();
     throw failure;
   }

@@ -142,6 +142,7 @@ export class Records implements RecordStore {
   async close(): Promise<void> {
     this.#link.close();
     this.#prover?.close();
+    this.#home.bucket.close();
     await this.#home.witness.close();
     this.#parts.lock.release();
   }
@@ -176,6 +177,7 @@ export class Records implements RecordStore {
 
   /** What the disk holds of a witness that could not be written is known only by reading it. */
   async #reopen(): Promise<void> {
+    this.#home.bucket.close();
     await this.#home.witness.close();
     this.#home = await openHome(this.#place);
   }
