@@ -22,6 +22,7 @@ import type { Clock } from "../../host/clock.ts";
 import { HostAgentError } from "../../protocol/host-agent/errors.ts";
 import { ALL_ROUTES } from "../../protocol/host-agent/routes.ts";
 import { occasionally } from "../../supervision/occasionally.ts";
+import { Pipelines } from "../http/pipeline.ts";
 import { AllowedMethods } from "./allowed-methods.ts";
 import { encodeJson, JSON_TYPE } from "./answers.ts";
 import { sendRefusal, servePlain, serveRoute } from "./routes.ts";
@@ -94,6 +95,7 @@ class Gateway implements UnixHttp {
   readonly #clock: Clock;
   readonly #limits: UnixHttpLimits;
   readonly #sockets = new Set<Socket>();
+  readonly #pipelines = new Pipelines();
   /** The latest on each connection that had one. */
   readonly #answers = new Map<Socket, ServerResponse>();
   /** Those that end with the answer under way. */
@@ -129,6 +131,7 @@ class Gateway implements UnixHttp {
             requireHostHeader: false,
           },
           (request, response) => {
+            if (!this.#pipelines.admits(request, response)) return;
             if (!this.#answeredPlainly(request, response)) routed(request, response);
           },
         ),

@@ -14,7 +14,7 @@ export function httpPage(): string {
   return page(
     "# HTTP",
     NOTICE,
-    "What a controller's one port answers besides the protocols of `/ws` and `/leafnode` ([backend-client.md](../backend-client.md), [proxies.md](../proxies.md)). Paths are compared as they were sent: nothing is decoded or normalised, and a query is not looked at. HEAD is answered as GET is, without the body.",
+    "What a controller's one port answers besides the protocols of `/ws` and `/leafnode` ([backend-client.md](../backend-client.md), [proxies.md](../proxies.md)). Paths are compared as they were sent: nothing is decoded or normalised, and a query is not looked at. HEAD is answered as GET is, without the body. A connection on which more than 16 requests wait for their answers is cut.",
     table(
       ["path", "methods", ""],
       HTTP_PATHS.map(({ path, methods, summary }) => [code(path), methods, summary]),

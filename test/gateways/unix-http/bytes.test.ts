@@ -40,6 +40,13 @@ describe("bytes on the host-agent's socket", () => {
     expect(order).not.to.include(-1);
   });
 
+  it("are at most 16 requests that wait for their answers; one more, and the connection is cut", async () => {
+    const most = `${STATUS}\r\n`.repeat(15);
+    const text = await talk(`${most}${STATUS}Connection: close\r\n\r\n`);
+    expect(text.split("HTTP/1.1 200 ")).to.have.length(17);
+    expect(await talk(`${STATUS}\r\n`.repeat(17))).to.equal("");
+  });
+
   it("may be a body in chunks, of any number of them", async () => {
     const peer = gateway.raw();
     peer.send(post("", "Transfer-Encoding: chunked\r\n"));
