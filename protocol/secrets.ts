@@ -97,6 +97,11 @@ export const secretAnswers = {
   delete: z.strictObject({ name: z.string(), deleted: z.literal(true) }),
   rotate: z.strictObject({
     count: z.int().nonnegative().describe("Secrets that were put under the new key."),
+    behind: z
+      .array(z.string())
+      .describe(
+        "Running vaults of the same state folder that are not under it yet, by node id, or `controller`: they follow by themselves.",
+      ),
   }),
   receipt: z
     .strictObject({

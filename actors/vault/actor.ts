@@ -111,6 +111,7 @@ function vaultActor(parts: VaultParts): ActorSpec<OwnMessages> {
               const code = codeOf(failure);
               if (code !== told) log.warn({ code }, "the vault could not be tidied up");
               told = code;
+              await vault.tellBehind().catch(() => {});
               tidyIn(AGAIN_MS);
             }
           },

@@ -25,9 +25,15 @@ export interface NamedKey {
 export class Keyring {
   readonly #keys: MasterKeys;
   #ring: Ring | null = null;
+  #isExternal = false;
 
   constructor(keys: MasterKeys) {
     this.#keys = keys;
+  }
+
+  /** Whether the key is an operator's own, who exchanges it by hand. */
+  get isExternal(): boolean {
+    return this.#isExternal;
   }
 
   /** The key for what is sealed now. Errors: `secret_key_missing`, `weak_master_key`. */
@@ -80,6 +86,7 @@ export class Keyring {
   #hold(found: MasterKey): Ring {
     this.destroy();
     this.#ring = ringOf(found);
+    this.#isExternal = found.source === "env";
     return this.#ring;
   }
 }

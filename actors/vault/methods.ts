@@ -6,7 +6,7 @@ import { LemonError } from "../../protocol/errors.ts";
 import { Secret } from "../../protocol/secret.ts";
 import { refuseReservedName } from "../../protocol/secrets.ts";
 import type { MethodHandlers } from "../session/handler.ts";
-import { SET_BY_HAND, VAULT_DEADLINE, type Vault } from "./asking.ts";
+import { type Rotation, SET_BY_HAND, VAULT_DEADLINE, type Vault } from "./asking.ts";
 import type { SecretMetadata } from "./messages.ts";
 
 type SecretsMethod =
@@ -24,8 +24,8 @@ export interface SecretsMethodsOptions {
   readonly vault: Vault;
   /** Where a name may be looked for besides the vault, when the asker says so. */
   readonly environment: Readonly<Record<string, string | undefined>>;
-  /** Puts all that is under this machine's master key under a new one; resolves with how many secrets that were. */
-  readonly rotate: () => Promise<number>;
+  /** Puts all that is under this machine's master key under a new one. */
+  readonly rotate: () => Promise<Rotation>;
 }
 
 export function secretsMethods(options: SecretsMethodsOptions): MethodHandlers<SecretsMethod> {
@@ -68,8 +68,8 @@ export function secretsMethods(options: SecretsMethodsOptions): MethodHandlers<S
     },
 
     async "secrets.rotate"() {
-      const count = await rotate();
-      return { ok: true, count, summary: { count } };
+      const { count, behind } = await rotate();
+      return { ok: true, count, behind, summary: { count } };
     },
 
     async "secrets.exists"({ name, preferEnv = false, envFallback = false }) {

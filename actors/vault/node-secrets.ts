@@ -18,14 +18,14 @@ import {
   secretRequests,
 } from "../../protocol/secrets.ts";
 import type { Opened, Sealed } from "../../transport/keys/sealing.ts";
-import { SET_BY_HAND, VAULT_DEADLINE, type Vault } from "./asking.ts";
+import { type Rotation, SET_BY_HAND, VAULT_DEADLINE, type Vault } from "./asking.ts";
 
 export interface NodeSecretsOptions {
   readonly vault: Vault;
   /** Opens by the worker life's own key; null for what was not sealed to it. */
   readonly open: (sealed: Sealed) => Opened | null;
-  /** Puts all that is under this machine's master key under a new one; resolves with how many secrets that were. */
-  readonly rotate: () => Promise<number>;
+  /** Puts all that is under this machine's master key under a new one. */
+  readonly rotate: () => Promise<Rotation>;
 }
 
 type Answer<M extends keyof typeof secretAnswers> = z.infer<(typeof secretAnswers)[M]>;
@@ -80,7 +80,7 @@ export function nodeSecrets({ vault, open, rotate }: NodeSecretsOptions): NodeSe
 
     async rotate(request) {
       readRequest(secretRequests.rotate, request);
-      return { count: await rotate() };
+      return await rotate();
     },
 
     async receipt(request) {

@@ -9,6 +9,7 @@
  */
 import { randomBytes } from "node:crypto";
 import type { Clock } from "../../host/clock.ts";
+import type { Followers } from "../../host/master-key/followers.ts";
 import type { MasterKeys } from "../../host/master-key/master-keys.ts";
 import { LemonError } from "../../protocol/errors.ts";
 import type { Secret } from "../../protocol/secret.ts";
@@ -32,6 +33,8 @@ export interface VaultParts {
   readonly openStore: OpenStore;
   /** Whose operation ids these are: the durable id of the node. */
   readonly scope: string;
+  /** Told what key this vault is whole under: null when that is not so, or not known. */
+  readonly followers?: Pick<Followers, "note" | "withdraw">;
   readonly clock: Clock;
   readonly random?: RandomBytes;
 }
@@ -161,7 +164,9 @@ export class Vault {
     await this.#shelf.ready();
     await this.#requireKeys();
     await this.#ring.replace(request.newKey);
-    return { count: await this.#reseal() };
+    const count = await this.#reseal();
+    await this.#note();
+    return { count };
   }
 
   /**
@@ -176,6 +181,12 @@ export class Vault {
     await this.#shelf.storeUses();
     await this.#ring.refresh();
     await this.#reseal();
+    await this.#note();
+  }
+
+  /** It could not be tidied up: it is not known to be whole. */
+  async tellBehind(): Promise<void> {
+    await this.#parts.followers?.note(this.#parts.scope, null);
   }
 
   /** When `tidy` has something to do, in Unix ms; null when that is not known to come. */
@@ -193,6 +204,7 @@ export class Vault {
   }
 
   async close(): Promise<void> {
+    await this.#parts.followers?.withdraw(this.#parts.scope).catch(() => {});
     this.#ring.destroy();
     await this.#shelf.close();
   }
@@ -311,6 +323,14 @@ export class Vault {
       count += 1;
     }
     return count;
+  }
+
+  async #note(): Promise<void> {
+    const { followers, scope } = this.#parts;
+    if (followers === undefined) return;
+    const keyId = await this.#ring.currentId();
+    if (this.#ring.isExternal) await followers.withdraw(scope);
+    else await followers.note(scope, keyId);
   }
 
   async #problem(): Promise<string | null> {

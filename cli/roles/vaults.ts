@@ -5,7 +5,9 @@
 import { randomBytes } from "node:crypto";
 import type { NatsConnection } from "@nats-io/transport-node";
 import { startVault } from "../../actors/vault/actor.ts";
-import { VAULT_DEADLINE, type Vault } from "../../actors/vault/asking.ts";
+import { type Rotation, VAULT_DEADLINE, type Vault } from "../../actors/vault/asking.ts";
+import { keyIdOf } from "../../actors/vault/crypto.ts";
+import { Followers } from "../../host/master-key/followers.ts";
 import { machineKeys } from "../../host/master-key/from-machine.ts";
 import type { MasterKeys } from "../../host/master-key/master-keys.ts";
 import { LemonError } from "../../protocol/errors.ts";
@@ -27,6 +29,8 @@ export interface VaultPlace {
   readonly restartServer?: (serverId: string) => Promise<unknown>;
 }
 
+/** The vaults of other processes are told at once, and mostly done by then. */
+const FOLLOWED_MS = 3_000;
 const MASTER_KEY_BYTES = 32;
 const BUCKET = "lemon-vault";
 
@@ -34,11 +38,13 @@ export class Vaults {
   readonly #keys: MasterKeys;
   readonly #context: Pick<RoleContext, "clock" | "log">;
   readonly #vaults: Vault[] = [];
+  readonly #followers: Followers;
 
   /** `home` is `LEMON_HOME`. */
   constructor(home: string, { clock, log, environment }: RoleContext) {
     this.#keys = machineKeys({ home, environment, clock });
     this.#context = { clock, log };
+    this.#followers = new Followers(home, clock);
   }
 
   /** Starts a vault below `parent`; its store is opened when it is first asked for. */
@@ -48,6 +54,7 @@ export class Vaults {
     const vault = await startVault(parent, {
       keys: this.#keys,
       scope,
+      followers: this.#followers,
       clock,
       openStore: (sink) =>
         openRecordStore({
@@ -68,15 +75,20 @@ export class Vaults {
 
   /**
    * Makes a new master key for this machine, and puts every secret of this process under it. Resolves with their
-   * number. To do it again is as good as once. Errors: those of a vault's `rotate`.
+   * number, and with the vaults of other processes that have not followed by then: they do by themselves. To do it
+   * again is as good as once. Errors: those of a vault's `rotate`.
    */
-  async rotate(): Promise<number> {
+  async rotate(): Promise<Rotation> {
     using newKey = Secret.take(randomBytes(MASTER_KEY_BYTES));
+    // All are asked before one of them can be told of the change: each counts what it did itself. And none of them
+    // uses the key any more once it is destroyed here.
+    const asked = this.#vaults.map((vault) => vault.ask("rotate", { newKey }, VAULT_DEADLINE));
     let count = 0;
-    for (const vault of this.#vaults) {
-      count += (await vault.ask("rotate", { newKey }, VAULT_DEADLINE).catch(again)).count;
+    for (const answer of await Promise.allSettled(asked)) {
+      if (answer.status === "rejected") again(answer.reason);
+      else count += answer.value.count;
     }
-    return count;
+    return { count, behind: await this.#followers.behind(keyIdOf(newKey), FOLLOWED_MS) };
   }
 }
 

@@ -37,7 +37,12 @@ export function secretsRotate(
       nodeId === null
         ? await client.call("secrets.rotate", {})
         : await client.call("node.secrets.rotate", { nodeId });
-    const text = `${counted(document.count, "secret")} put under a new master key; keep a copy of it\n`;
+    const { count, behind } = document;
+    const late =
+      behind.length === 0
+        ? ""
+        : `not under it yet, and following by itself: ${behind.map((id) => printable(id)).join(", ")}; ask again with: ${shell.lemon} doctor\n`;
+    const text = `${counted(count, "secret")} put under a new master key; keep a copy of it\n${late}`;
     return { document, text };
   });
 }

@@ -474,7 +474,7 @@ const EXAMPLES: Examples = {
       currentBindingMatches: true,
     },
   },
-  "node.secrets.rotate": { params: { nodeId }, result: { count: 2 } },
+  "node.secrets.rotate": { params: { nodeId }, result: { count: 2, behind: [] } },
   "node.secrets.set": {
     params: { nodeId, name: secretName, value: "VALUE_FROM_PRIVATE_BACKEND", operationId },
     result: {
@@ -497,7 +497,10 @@ const EXAMPLES: Examples = {
     params: {},
     result: { owner: "default", secrets: [secret], summary: { count: 1 } },
   },
-  "secrets.rotate": { params: {}, result: { ok: true, count: 1, summary: { count: 1 } } },
+  "secrets.rotate": {
+    params: {},
+    result: { ok: true, count: 1, behind: [], summary: { count: 1 } },
+  },
   "secrets.set": {
     params: { name: secretName, value: "VALUE_FROM_PRIVATE_BACKEND" },
     result: { ok: true, secret, summary: { expires: false } },

@@ -165,9 +165,10 @@ describe("lemon secrets", () => {
   });
 
   it("rotate asks the controller's machine, or a node's; a lost answer may be repeated", async () => {
-    peer.on("secrets.rotate", () => ({ ok: true, count: 1, summary: {} }));
-    peer.on("node.secrets.rotate", () => ({ count: 2 }));
+    peer.on("secrets.rotate", () => ({ ok: true, count: 1, behind: [NODE_ID], summary: {} }));
+    peer.on("node.secrets.rotate", () => ({ count: 2, behind: [] }));
     expect(await secrets("rotate")).to.equal(0);
+    expect(shell.stdout.text).to.include(`following by itself: ${NODE_ID}`);
     expect(await secrets("rotate", "worker-1")).to.equal(0);
     expect(shell.stdout.text).to.include("1 secret put").and.include("2 secrets put");
     peer.on("node.secrets.rotate", (_params, connection) => {

@@ -18,7 +18,11 @@ describe("the control plane's own secrets", () => {
     vault = new FakeVault();
     const environment = { [NAME]: "x", EMPTY: "", LEMON_SECRETS_MASTER_KEY: "x" };
     gateway = await testGateway({
-      handlers: secretsMethods({ vault, environment, rotate: async () => 3 }),
+      handlers: secretsMethods({
+        vault,
+        environment,
+        rotate: async () => ({ count: 3, behind: [] }),
+      }),
     });
     client = await WsClient.connect(gateway.url);
   });
@@ -101,7 +105,7 @@ describe("the control plane's own secrets", () => {
 
   it("are put under a new master key together with whatever else is under this one", async () => {
     const { payload } = await client.call("secrets.rotate");
-    expect(payload).to.deep.equal({ ok: true, count: 3, summary: { count: 3 } });
+    expect(payload).to.deep.equal({ ok: true, count: 3, behind: [], summary: { count: 3 } });
   });
 
   it("can be read of with read scope, and changed with admin alone", async () => {

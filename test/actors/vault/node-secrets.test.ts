@@ -27,7 +27,7 @@ describe("the secrets of a worker", () => {
         opened = found?.value;
         return found;
       },
-      rotate: async () => 2,
+      rotate: async () => ({ count: 2, behind: [] }),
     });
   });
 
@@ -128,7 +128,7 @@ describe("the secrets of a worker", () => {
   });
 
   it("are put under a new key with whatever else is under this machine's", async () => {
-    expect(await secrets.rotate({})).to.deep.equal({ count: 2 });
+    expect(await secrets.rotate({})).to.deep.equal({ count: 2, behind: [] });
     expect((await refusalOf(() => secrets.rotate({ newKey: "x" }))).code).to.equal(
       "invalid_params",
     );
