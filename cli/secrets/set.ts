@@ -22,6 +22,9 @@ export interface SetFlags extends TargetFlags {
   readonly exact?: boolean;
 }
 
+/** Nothing was sent: the value keeps to its own bound, and the request that holds it does not to the controller's. */
+const ESCAPED =
+  "Nothing was set: the value is full of control characters, which JSON writes as six bytes each, and so does not fit a request; set it in base64 and decode it where it is used";
 const LINE_END = /\r?\n$/;
 const LINE_END_BYTES = 2;
 
@@ -44,6 +47,9 @@ export function secretsSet(
       );
       return EXIT.ok;
     } catch (error) {
+      if (error instanceof LemonError && error.code === "too_large" && isEscaped(value)) {
+        throw new LemonError("too_large", { message: ESCAPED, cause: error });
+      }
       if (!(error instanceof LemonError) || !error.mutationMayHaveApplied) throw error;
       const words = `${shellWord(nodeId)} ${shellWord(operationId)}`;
       const settle = `${shell.lemon} secrets receipt ${words}${suffix}`;
@@ -52,6 +58,10 @@ export function secretsSet(
       return exitCode;
     }
   });
+}
+
+function isEscaped(value: string): boolean {
+  return JSON.stringify(value).length > SECRET_BOUNDS.valueBytes * 2;
 }
 
 async function readValue(shell: Shell, exact: boolean): Promise<string> {

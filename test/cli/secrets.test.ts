@@ -100,6 +100,16 @@ describe("lemon secrets", () => {
       expect(values[0]?.value).to.have.length(1_048_576);
     });
 
+    it("takes control characters as long as a request holds them, and says what to do when none does", async () => {
+      shell = shellOf({ stdin: "\u0001".repeat(699_000) });
+      expect(await secrets("set", "worker-1", NAME)).to.equal(0);
+      expect(values[0]?.value).to.have.length(699_000);
+      shell = shellOf({ stdin: "\u0001".repeat(699_050) });
+      expect(await secrets("set", "worker-1", NAME)).to.equal(2);
+      expect(shell.stderr.text).to.include("Nothing was set").and.include("base64");
+      expect(values).to.have.length(1);
+    });
+
     it("says of a lost answer how its proof is read, and is not sent again", async () => {
       peer.on("node.secrets.set", (_params, connection) => {
         connection.drop();
