@@ -4,8 +4,6 @@
  * `{admit: id}` and `{end: id}` with `{id, outcome, witnessed}` (the code of the error when it was
  * refused). After `{hold: n}` it makes n writes more, then says `held` instead of the next one.
  */
-import fsp, { type FileHandle } from "node:fs/promises";
-import { join } from "node:path";
 import { connect, nkeyAuthenticator } from "@nats-io/transport-node";
 import pino from "pino";
 import { z } from "zod";
@@ -13,6 +11,7 @@ import { systemClock } from "../../host/clock.ts";
 import { LemonError } from "../../protocol/errors.ts";
 import { openReceiptStore } from "../../transport/receipts/open.ts";
 import type { Receipt } from "../../transport/receipts/receipt.ts";
+import { takeHold } from "./placed-writes.ts";
 import { done, running, type WorkState, work } from "./receipts.ts";
 
 const { storeUrl, sysUrl, storeSeed, sysSeed, directory, generation } = z
@@ -34,22 +33,16 @@ const command = z.union([
 /** Writes to the witness that are still made. */
 let writesLeft = Number.POSITIVE_INFINITY;
 
-async function holdWrites(): Promise<void> {
-  const handle = await fsp.open(join(directory, "work", "witness"));
-  const prototype: FileHandle = Object.getPrototypeOf(handle);
-  await handle.close();
-  const { write } = prototype;
-  Object.assign(prototype, {
-    async write(this: FileHandle, ...args: Parameters<typeof write>) {
-      writesLeft -= 1;
-      if (writesLeft < 0) {
-        process.send?.("held");
-        return new Promise(() => {});
-      }
-      const written = await write.apply(this, args);
-      process.send?.("wrote");
-      return written;
-    },
+function holdWrites(): void {
+  takeHold(async (write) => {
+    writesLeft -= 1;
+    if (writesLeft < 0) {
+      process.send?.("held");
+      return new Promise(() => {});
+    }
+    const written = await write();
+    process.send?.("wrote");
+    return written;
   });
 }
 
@@ -71,7 +64,7 @@ const store = await openReceiptStore<WorkState>({
   clock: systemClock,
   log: pino({ enabled: false }),
 });
-await holdWrites();
+holdWrites();
 const receipts = new Map<string, Receipt<WorkState>>();
 
 async function admit(id: string): Promise<string> {

@@ -13,6 +13,7 @@ import { z } from "zod";
 import { systemClock } from "../../host/clock.ts";
 import { LemonError } from "../../protocol/errors.ts";
 import { Secret } from "../../protocol/secret.ts";
+import { takeHold } from "./placed-writes.ts";
 import { type OpenVault, openVault } from "./vault-bench.ts";
 
 const { url, storeSeed, sysSeed, directory, sealed } = z
@@ -62,12 +63,12 @@ async function countWrites(): Promise<void> {
   const handle = await fsp.open(process.execPath);
   const prototype: FileHandle = Object.getPrototypeOf(handle);
   await handle.close();
-  const { write, writeFile } = prototype;
+  takeHold(async (write) => {
+    counted();
+    return write();
+  });
+  const { writeFile } = prototype;
   Object.assign(prototype, {
-    write(this: FileHandle, ...args: Parameters<typeof write>) {
-      counted();
-      return write.apply(this, args);
-    },
     writeFile(this: FileHandle, ...args: Parameters<typeof writeFile>) {
       counted();
       return writeFile.apply(this, args);
@@ -95,14 +96,18 @@ function noteSealed(bytes: Uint8Array): void {
 }
 
 function countRequests(connection: NatsConnection): void {
-  const { request: send } = connection;
+  const { request, publish } = connection;
   Object.assign(connection, {
-    request(...args: Parameters<typeof send>) {
+    request(...args: Parameters<typeof request>) {
+      counted();
+      return request.apply(connection, args);
+    },
+    publish(...args: Parameters<typeof publish>) {
       const [subject, payload] = args;
       counted();
       const isRecord = /^\$KV\.vault-.\.[\w-]{32}$/.test(subject);
       if (isRecord && payload instanceof Uint8Array) noteSealed(payload);
-      return send.apply(connection, args);
+      publish.apply(connection, args);
     },
   });
 }

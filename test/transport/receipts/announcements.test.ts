@@ -1,5 +1,4 @@
 import { readFileSync } from "node:fs";
-import { type FileHandle, open } from "node:fs/promises";
 import { join } from "node:path";
 import { expect } from "chai";
 import fc from "fast-check";
@@ -7,6 +6,7 @@ import { LemonError } from "../../../protocol/errors.ts";
 import { Ledger } from "../../../transport/receipts/ledger.ts";
 import { digestOf, hashOf } from "../../../transport/receipts/record.ts";
 import { parseWitness, type WitnessEntry } from "../../../transport/receipts/witness-format.ts";
+import { takeHold } from "../../support/placed-writes.ts";
 import {
   type Bench,
   bench,
@@ -89,28 +89,21 @@ describe("a receipt store that acknowledges what is announced", () => {
   });
 
   /** Until the returned function is called, this comes before every write to a file. */
-  async function beforeWrites(wait: () => Promise<void>): Promise<() => void> {
-    const handle = await open(join(ground.files, "witness"));
-    const prototype: FileHandle = Object.getPrototypeOf(handle);
-    await handle.close();
-    const { write } = prototype;
-    Object.assign(prototype, {
-      async write(this: FileHandle, ...args: Parameters<typeof write>) {
-        await wait();
-        return write.apply(this, args);
-      },
+  function beforeWrites(wait: () => Promise<void>): () => void {
+    return takeHold(async (write) => {
+      await wait();
+      return write();
     });
-    return () => void Object.assign(prototype, { write });
   }
 
-  function failWrites(code: string): Promise<() => void> {
+  function failWrites(code: string): () => void {
     return beforeWrites(() => Promise.reject(Object.assign(new Error(code), { code })));
   }
 
   it("answers no admission that the stream has stored before the witness has it too", async () => {
     const begun = Promise.withResolvers<void>();
     const gate = Promise.withResolvers<void>();
-    const mend = await beforeWrites(() => {
+    const mend = beforeWrites(() => {
       begun.resolve();
       return gate.promise;
     });
@@ -133,7 +126,7 @@ describe("a receipt store that acknowledges what is announced", () => {
   });
 
   it("is uncertain of what the stream stored when the announcement failed for good", async () => {
-    const mend = await failWrites("EIO");
+    const mend = failWrites("EIO");
     try {
       const refusal = await refusalOf(() => store.admit("run:1", intent, running));
       expect(refusal).to.include({ code: "timeout", mutationMayHaveApplied: true });
@@ -148,7 +141,7 @@ describe("a receipt store that acknowledges what is announced", () => {
 
   it("is uncertain of what the stream stored while the announcement found no room, then settles it", async () => {
     const { receipt } = await store.admit("run:0", intent, running);
-    const mend = await failWrites("ENOSPC");
+    const mend = failWrites("ENOSPC");
     try {
       const refusal = await refusalOf(() => store.admit("run:1", intent, running));
       expect(refusal).to.include({ code: "timeout", mutationMayHaveApplied: true });

@@ -7,7 +7,6 @@ import {
   truncateSync,
   writeFileSync,
 } from "node:fs";
-import { type FileHandle, open } from "node:fs/promises";
 import { join } from "node:path";
 import { expect } from "chai";
 import { digestOf } from "../../../transport/receipts/record.ts";
@@ -22,6 +21,7 @@ import {
   SLOT_BYTES,
   type WitnessEntry,
 } from "../../../transport/receipts/witness-format.ts";
+import { takeHold } from "../../support/placed-writes.ts";
 import { refusalOf } from "../../support/refusal.ts";
 import { smallDisk } from "../../support/small-disk.ts";
 import { type TempFolder, tempFolder } from "../../support/temp-folder.ts";
@@ -133,26 +133,19 @@ describe("a witness", () => {
   });
 
   it("appends no more once a full disk has taken a part of a group", async () => {
-    const handle = await open(path);
-    const prototype: FileHandle = Object.getPrototypeOf(handle);
-    await handle.close();
-    const { write } = prototype;
     let writes = 0;
-    Object.assign(prototype, {
-      write(this: FileHandle, bytes: Buffer, from: number, length: number, position: number) {
-        writes += 1;
-        // One slot of the second group fits.
-        if (writes === 3) throw Object.assign(new Error("full"), { code: "ENOSPC" });
-        const some = writes === 2 ? SLOT_BYTES : length;
-        return Reflect.apply(write, this, [bytes, from, some, position]);
-      },
+    const letGo = takeHold(async (write) => {
+      writes += 1;
+      // One slot of the second group fits.
+      if (writes === 3) throw Object.assign(new Error("full"), { code: "ENOSPC" });
+      return write(writes === 2 ? SLOT_BYTES : undefined);
     });
     try {
       await witness.append(entry(0));
       const refusals = [1, 2].map((n) => refusalOf(() => witness.append(entry(n))));
       for (const { code } of await Promise.all(refusals)) expect(code).to.equal("no_space");
     } finally {
-      Object.assign(prototype, { write });
+      letGo();
     }
     expect(witness.failed).to.equal(true);
     const refusal = await refusalOf(() => witness.append(entry(3)));
