@@ -6,14 +6,22 @@
  *    serves requests for it in another process is handed the open directory, never its path alone.
  * 2. A path is walked (`path-walk.ts`) from an open root; what it leads to in the end was reached inside a
  *    root, and nothing exchanged meanwhile leads outside.
- * 3. The state folder (`LEMON_HOME`) and all below it is never allowed, by its path and by its inode.
+ * 3. The state folder (`LEMON_HOME`) and all below it is never allowed, under no name (`state-folder.ts`).
  * 4. Outside the roots nothing is told, not even whether something exists.
  */
-import { type BigIntStats, closeSync, fstatSync, realpathSync } from "node:fs";
+import { closeSync, fstatSync, realpathSync } from "node:fs";
 import { LemonError } from "../protocol/errors.ts";
 import { bestOpenAt, type OpenAt, openDirectory } from "./native/directory.ts";
 import { components, directoryComponents, isAcceptable, startsWith } from "./path-names.ts";
-import { LinkBudget, type Outcome, type Place, type WalkGuard, walk } from "./path-walk.ts";
+import {
+  LinkBudget,
+  type Outcome,
+  type Place,
+  type WalkGround,
+  type WalkGuard,
+  walk,
+} from "./path-walk.ts";
+import { StateFolder } from "./state-folder.ts";
 import { errnoOf, systemFailure } from "./system-error.ts";
 
 /** An open directory that was admitted. */
@@ -40,14 +48,11 @@ export interface AllowedRoots {
   locate(path: string): Place;
   /** Opens a directory as a caller names it. Errors: those of `locate`. */
   openDirectory(path: string): PinnedDirectory;
-  /** Whether this open directory is the state folder. */
-  isStateFolder(identity: Identity): boolean;
+  /** What keeps one request out of what is never allowed. */
+  guard(): WalkGuard;
   /** Lets the roots go. */
   close(): void;
 }
-
-/** What tells an object of this machine from every other, as long as it lives. */
-export type Identity = Pick<BigIntStats, "dev" | "ino">;
 
 export interface RootsSpec {
   /** 1 to 64 absolute paths of existing directories. */
@@ -106,6 +111,9 @@ export function adoptRoots(
   return new PinnedRoots(names, anchors, openAt);
 }
 
+/** Of one request, over all its walks. */
+type Bounds = Pick<WalkGround, "links" | "guard">;
+
 class PinnedRoots implements AllowedRoots {
   readonly anchors: readonly number[];
   readonly names: RootNames;
@@ -123,7 +131,7 @@ class PinnedRoots implements AllowedRoots {
       return fd === undefined ? [] : [{ fd, ...paths }];
     });
     this.#defaultCwd = directoryComponents(names.defaultCwd);
-    this.#stateFolder = new StateFolder(last, names.stateFolder);
+    this.#stateFolder = new StateFolder(last, names.stateFolder, anchors.slice(0, -1));
     this.#openAt = openAt;
     this.anchors = anchors;
     this.names = names;
@@ -133,11 +141,11 @@ class PinnedRoots implements AllowedRoots {
     if (!isAcceptable(path)) throw new LemonError("invalid_path");
     const given = components(path);
     let target: readonly string[] = path.startsWith("/") ? given : [...this.#defaultCwd, ...given];
-    const links = new LinkBudget();
+    const bounds = { links: new LinkBudget(), guard: this.guard() };
     for (;;) {
       const root = this.#rootOf(target);
       const walked =
-        root === null ? this.#walkOutside(target, links) : this.#walk(root, target, links);
+        root === null ? this.#walkOutside(target, bounds) : this.#walk(root, target, bounds);
       if (walked.outcome === "arrived") return nameable(walked.place);
       target = walked.target;
     }
@@ -155,8 +163,8 @@ class PinnedRoots implements AllowedRoots {
     return { fd: place.object, path: place.path, close: () => place.close() };
   }
 
-  isStateFolder(identity: Identity): boolean {
-    return this.#stateFolder.is(identity);
+  guard(): WalkGuard {
+    return this.#stateFolder.guard();
   }
 
   close(): void {
@@ -173,21 +181,21 @@ class PinnedRoots implements AllowedRoots {
     return found;
   }
 
-  #walk(root: Root, target: readonly string[], links: LinkBudget): Outcome {
+  #walk(root: Root, target: readonly string[], bounds: Bounds): Outcome {
     const prefix = startsWith(target, root.path) ? root.path : root.alias;
     try {
-      return walk(this.#ground(root.fd, root.path, links), target.slice(prefix.length));
+      return walk(this.#ground(root.fd, root.path, bounds), target.slice(prefix.length));
     } catch (failure) {
       throw refusal(failure);
     }
   }
 
   /** A path from outside may still lead into a root, through a link. */
-  #walkOutside(target: readonly string[], links: LinkBudget): Outcome {
+  #walkOutside(target: readonly string[], bounds: Bounds): Outcome {
     const top = openDirectory("/");
     try {
       const isInside = (here: readonly string[]) => this.#rootOf(here) !== null;
-      const walked = walk(this.#ground(top, [], links), target, isInside);
+      const walked = walk(this.#ground(top, [], bounds), target, isInside);
       if (walked.outcome === "elsewhere") return walked;
       walked.place.close();
       throw new LemonError("path_not_allowed");
@@ -198,34 +206,8 @@ class PinnedRoots implements AllowedRoots {
     }
   }
 
-  #ground(start: number, startPath: readonly string[], links: LinkBudget) {
-    return { start, startPath, guard: this.#stateFolder, links, openAt: this.#openAt };
-  }
-}
-
-/** The folder that is never allowed: found once, and held, so that its inode stays its own. */
-class StateFolder implements WalkGuard {
-  readonly #path: readonly string[];
-  readonly #identity: BigIntStats;
-
-  /** Borrows the descriptor. */
-  constructor(fd: number, path: string) {
-    this.#path = directoryComponents(path);
-    this.#identity = fstatSync(fd, { bigint: true });
-  }
-
-  /** Throws `path_not_allowed` for the folder and what is below it, by path. */
-  refusePath(path: readonly string[]): void {
-    if (startsWith(path, this.#path)) throw new LemonError("path_not_allowed");
-  }
-
-  /** The same by inode: it may be mounted elsewhere, too. */
-  refuse(directory: number): void {
-    if (this.is(fstatSync(directory, { bigint: true }))) throw new LemonError("path_not_allowed");
-  }
-
-  is({ dev, ino }: Identity): boolean {
-    return ino === this.#identity.ino && dev === this.#identity.dev;
+  #ground(start: number, startPath: readonly string[], bounds: Bounds): WalkGround {
+    return { start, startPath, ...bounds, openAt: this.#openAt };
   }
 }
 

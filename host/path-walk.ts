@@ -4,8 +4,8 @@
  * 1. The kernel never follows a link for us. Each component is opened as a handle, then looked at; a link is
  *    read from its own handle and walked the same way. So nothing exchanged meanwhile leads elsewhere than
  *    the walk knows of.
- * 2. Every directory on the way is shown to the guard, by path and by descriptor, before anything in it is
- *    asked for. That is why openat2(2), where it is there, also gets single components only.
+ * 2. Every directory on the way, and what it ends at, is shown to the guard, by path and by descriptor, before
+ *    anything in it is asked for. That is why openat2(2), where it is there, also gets single components only.
  * 3. A walk that fails or goes elsewhere leaves no descriptor open; one that arrives leaves those of its place.
  */
 import { isUtf8 } from "node:buffer";
@@ -37,7 +37,8 @@ export interface Place {
 /** Keeps a walk out of what is never allowed; both throw. */
 export interface WalkGuard {
   refusePath(path: readonly string[]): void;
-  refuse(directory: number): void;
+  /** Of a handle of a directory or of a file. */
+  refuse(object: number): void;
 }
 
 export interface WalkGround {
@@ -143,8 +144,12 @@ class Walk {
     try {
       const stats = fstatSync(fd);
       if (stats.isSymbolicLink()) return { is: "link", target: this.#readLink(fd, name) };
+      if (!stats.isDirectory()) {
+        guard.refuse(fd);
+        keeps = true;
+        return { is: "other", fd };
+      }
       keeps = true;
-      if (!stats.isDirectory()) return { is: "other", fd };
       this.#way.push({ fd, name });
       guard.refuse(fd);
       return { is: "directory" };

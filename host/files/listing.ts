@@ -35,12 +35,13 @@ export function listDirectory(
 ): Listing {
   const { names, truncated } = namesOf(directory, showHidden);
   const prefix = path === "/" ? path : `${path}/`;
+  const guard = roots.guard();
   const look = (name: string): FileEntry => {
     let handle: number | null = null;
     try {
       handle = openHandleAt(directory.handle, name);
       const stats = fstatSync(handle, { bigint: true });
-      if (roots.isStateFolder(stats)) return { name, error: "path_not_allowed" };
+      guard.refuse(handle);
       revisions.tell(prefix + name, stats);
       return { name, ...describe(stats, name, { handle, directory: directory.handle, name }) };
     } catch (failure) {

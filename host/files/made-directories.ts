@@ -5,7 +5,7 @@
  *    meanwhile is refused like anything else.
  * 2. Only what was made here is taken back: an empty directory, the very same, under its name.
  */
-import { closeSync, fstatSync } from "node:fs";
+import { closeSync } from "node:fs";
 import { LemonError } from "../../protocol/errors.ts";
 import type { AllowedRoots } from "../allowed-roots.ts";
 import { openDirectoryAt } from "../native/directory.ts";
@@ -28,12 +28,12 @@ interface Level {
 }
 
 export class MadeDirectories implements Disposable {
-  readonly #roots: Pick<AllowedRoots, "isStateFolder">;
+  readonly #roots: Pick<AllowedRoots, "guard">;
   readonly #start: number;
   readonly #levels: Level[] = [];
 
   /** Begins in the directory of a handle, which stays its owner's. */
-  constructor(roots: Pick<AllowedRoots, "isStateFolder">, start: number) {
+  constructor(roots: Pick<AllowedRoots, "guard">, start: number) {
     this.#roots = roots;
     this.#start = start;
   }
@@ -53,8 +53,7 @@ export class MadeDirectories implements Disposable {
     const isOurs = makes(above, name);
     const handle = isOurs ? enterNew(above, name) : openDirectoryAt(above, name);
     this.#levels.push({ above, name, handle, isOurs });
-    if (this.#roots.isStateFolder(fstatSync(handle, { bigint: true })))
-      throw new LemonError("path_not_allowed");
+    this.#roots.guard().refuse(handle);
   }
 
   /** Syncs each new name. `opened`: the innermost or a file in it. */

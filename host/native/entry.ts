@@ -35,6 +35,8 @@ export interface Entry {
   readonly ctimeNs: bigint;
   /** A file system is mounted on it (a bind mount of the same one, too). Always false where the system does not say so. */
   readonly mounted: boolean;
+  /** Of the mount that it was met in; 0 where the system does not say so (Linux does since 5.8, as of `mounted`). */
+  readonly mountId: bigint;
   /** Immutable or append-only (chattr(1), chflags(1)): it can be neither renamed nor removed, nor can its children. */
   readonly locked: boolean;
 }
@@ -56,6 +58,8 @@ function terminated(name: Buffer): Buffer {
 }
 
 const HERE = Buffer.from(".");
+/** Instead of a name: the open object, which need be no directory. */
+export const ITSELF = Buffer.alloc(0);
 
 /** What `name` is, or the open directory itself. */
 export const entryAt: (directory: number, name?: Buffer) => Entry = onDarwin
@@ -69,7 +73,9 @@ function linuxEntryAt(): (directory: number, name?: Buffer) => Entry {
   );
   const AT_SYMLINK_NOFOLLOW = 0x100;
   const AT_NO_AUTOMOUNT = 0x800;
+  const AT_EMPTY_PATH = 0x1000;
   const STATX_BASIC_STATS = 0x7ff;
+  const STATX_MNT_ID = 0x1000;
   const IMMUTABLE = 0x10n;
   const APPEND = 0x20n;
   const MOUNT_ROOT = 0x2000n;
@@ -77,9 +83,11 @@ function linuxEntryAt(): (directory: number, name?: Buffer) => Entry {
   const nanoseconds = (offset: number): bigint =>
     result.readBigInt64LE(offset) * 1_000_000_000n + BigInt(result.readUInt32LE(offset + 8));
   return (directory, name = HERE) => {
-    const flags = AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT;
-    checked("statx", statx(directory, terminated(name), flags, STATX_BASIC_STATS, result));
+    const flags = AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT | AT_EMPTY_PATH;
+    const wanted = STATX_BASIC_STATS | STATX_MNT_ID;
+    checked("statx", statx(directory, terminated(name), flags, wanted, result));
     const attributes = result.readBigUInt64LE(8);
+    const saysMount = (result.readUInt32LE(0) & STATX_MNT_ID) !== 0;
     return {
       links: result.readUInt32LE(16),
       mode: result.readUInt16LE(28),
@@ -89,6 +97,7 @@ function linuxEntryAt(): (directory: number, name?: Buffer) => Entry {
       mtimeNs: nanoseconds(112),
       dev: device(BigInt(result.readUInt32LE(136)), BigInt(result.readUInt32LE(140))),
       mounted: (attributes & MOUNT_ROOT) !== 0n,
+      mountId: saysMount ? result.readBigUInt64LE(144) : 0n,
       locked: (attributes & (IMMUTABLE | APPEND)) !== 0n,
     };
   };
@@ -106,8 +115,11 @@ function device(major: bigint, minor: bigint): bigint {
 
 /** `struct stat` with 64-bit inodes, which only x64 keeps under a name of its own (stat(2) of macOS). */
 function darwinEntryAt(): (directory: number, name?: Buffer) => Entry {
-  const symbol = process.arch === "x64" ? "fstatat$INODE64" : "fstatat";
-  const fstatat = native(`int ${symbol}(int directory, const void *name, void *result, int flags)`);
+  const suffix = process.arch === "x64" ? "$INODE64" : "";
+  const fstat = native(`int fstat${suffix}(int fd, void *result)`);
+  const fstatat = native(
+    `int fstatat${suffix}(int directory, const void *name, void *result, int flags)`,
+  );
   const AT_SYMLINK_NOFOLLOW = 0x20;
   /** `UF_IMMUTABLE`, `UF_APPEND`, `SF_IMMUTABLE`, `SF_APPEND`. */
   const LOCKED = 0x0006_0006;
@@ -115,7 +127,8 @@ function darwinEntryAt(): (directory: number, name?: Buffer) => Entry {
   const nanoseconds = (offset: number): bigint =>
     result.readBigInt64LE(offset) * 1_000_000_000n + result.readBigInt64LE(offset + 8);
   return (directory, name = HERE) => {
-    checked("fstatat", fstatat(directory, terminated(name), result, AT_SYMLINK_NOFOLLOW));
+    if (name.length === 0) checked("fstat", fstat(directory, result));
+    else checked("fstatat", fstatat(directory, terminated(name), result, AT_SYMLINK_NOFOLLOW));
     return {
       dev: BigInt(result.readUInt32LE(0)),
       mode: result.readUInt16LE(4),
@@ -125,6 +138,7 @@ function darwinEntryAt(): (directory: number, name?: Buffer) => Entry {
       ctimeNs: nanoseconds(64),
       size: result.readBigUInt64LE(96),
       mounted: false,
+      mountId: 0n,
       locked: (result.readUInt32LE(116) & LOCKED) !== 0,
     };
   };
