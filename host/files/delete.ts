@@ -9,7 +9,7 @@
  *    entered.
  * 4. After a refusal every captured entry bears its old name again, unless something else came there
  *    meanwhile: nothing is replaced. The error says what was removed and what could not be put back.
- * 5. Success is told when the directory that held the target is synced.
+ * 5. Success is told when the directory that held the target is synced. It need not be readable.
  */
 import { closeSync } from "node:fs";
 import { LemonError } from "../../protocol/errors.ts";
@@ -31,13 +31,18 @@ import {
   isSameBesideChangeTime,
   isUnchanged,
 } from "./candidates.ts";
-import { Capture, type NamedPlace, syncFolder, withRemains } from "./capture.ts";
+import { Capture, type NamedPlace, withRemains } from "./capture.ts";
 import { fileFailure } from "./failure.ts";
+import { type OpenObject, syncOf } from "./syncing.ts";
 
 /** The calls that remove for good. */
 export interface RemovalCalls {
   readonly unlinkAt: typeof unlinkAt;
   readonly removeFolderAt: typeof removeFolderAt;
+}
+
+export interface DeleteMeans extends Partial<RemovalCalls> {
+  readonly openTarget?: OpenObject;
 }
 
 /**
@@ -49,19 +54,20 @@ export interface RemovalCalls {
 export function deletePreviewed(
   place: NamedPlace,
   candidates: Uint8Array,
-  calls: RemovalCalls = { unlinkAt, removeFolderAt },
+  { openTarget, ...calls }: DeleteMeans = {},
 ): void {
   const target = decodeCandidates(candidates);
-  let parent: number | undefined;
+  const { parent, name } = place;
+  const opened: number[] = [];
   try {
-    parent = openFolderAt(place.parent);
-    demandUnchanged(parent, place.name, target);
-    new Removal(calls).target(parent, place.name, target);
-    syncFolder(parent);
+    demandUnchanged(parent, name, target);
+    const sync = syncOf([parent], opened, openTarget);
+    new Removal({ unlinkAt, removeFolderAt, ...calls }).target(parent, name, target);
+    sync();
   } catch (failure) {
     throw staleOr(failure);
   } finally {
-    if (parent !== undefined) closeSync(parent);
+    for (const fd of opened) closeSync(fd);
   }
 }
 

@@ -16,16 +16,15 @@ import {
   isDirectory,
   isRegular,
   isSymlink,
-  openFolderAt,
   renameAt,
   replaceAt,
 } from "../native/entry.ts";
-import { syncFileSystem } from "../native/file.ts";
 import { errnoOf, SystemError } from "../system-error.ts";
 import { type Anchors, isAtOrBelow, isSameObject, rootStays } from "./anchors.ts";
 import { isSameBesideChangeTime } from "./candidates.ts";
-import { Capture, isUnsupported, type NamedPlace, syncFolder, withRemains } from "./capture.ts";
+import { Capture, isUnsupported, type NamedPlace, withRemains } from "./capture.ts";
 import { fileFailure } from "./failure.ts";
+import { type OpenObject, syncOf } from "./syncing.ts";
 
 export interface MoveRequest {
   readonly from: NamedPlace;
@@ -33,8 +32,7 @@ export interface MoveRequest {
   /** Throws `revision_conflict` unless the source is as the caller last saw it. */
   readonly demandRevision: (source: Entry) => void;
   readonly overwrite: boolean;
-  /** Opens the source for the sake of its file system; throws when it can not be opened without an effect. */
-  readonly openSource?: () => number;
+  readonly openSource?: OpenObject;
 }
 
 /**
@@ -48,7 +46,7 @@ export function moveEntry(request: MoveRequest, anchors: Anchors): void {
   const opened: number[] = [];
   try {
     // Before anything happens: what can not be opened can not be synced.
-    const sync = syncing(request, opened);
+    const sync = syncOf([request.from.parent, request.to.parent], opened, request.openSource);
     const source = admitted(request, anchors);
     const capture = Capture.take(request.from.parent, request.from.name, "move");
     try {
@@ -63,35 +61,6 @@ export function moveEntry(request: MoveRequest, anchors: Anchors): void {
     throw fileFailure(failure);
   } finally {
     for (const folder of opened) closeSync(folder);
-  }
-}
-
-/**
- * What syncs both directories. One that may be written but not read can not be opened for that: then the
- * whole file system is synced, through what of it can be opened.
- */
-function syncing({ from, to, openSource }: MoveRequest, opened: number[]): () => void {
-  let refused: unknown = null;
-  for (const { parent } of [from, to]) {
-    try {
-      opened.push(openFolderAt(parent));
-    } catch (failure) {
-      if (errnoOf(failure) !== "EACCES") throw failure;
-      refused = failure;
-    }
-  }
-  if (refused === null) return () => opened.forEach(syncFolder);
-  const onSameDisk = opened[0] ?? openSource?.();
-  if (onSameDisk === undefined) throw refused;
-  if (opened.length === 0) opened.push(onSameDisk);
-  return () => syncWhole(onSameDisk);
-}
-
-function syncWhole(fd: number): void {
-  try {
-    syncFileSystem(fd);
-  } catch (cause) {
-    throw new LemonError("filesystem_outcome_unknown", { cause });
   }
 }
 

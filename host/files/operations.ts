@@ -217,7 +217,8 @@ class RootedFiles implements FileOperations {
   delete({ path, candidates }: Request<"delete">): Answer<"delete"> {
     try {
       return this.#at(path, (place) => {
-        deletePreviewed(named(place), candidates);
+        const openTarget = () => openHarmless(existing(place));
+        deletePreviewed(named(place), candidates, { openTarget });
         this.#revisions.forget(place.path);
         return { path: place.path };
       });

@@ -5,6 +5,8 @@
  *    modification and change time in ns, as they were when that ms was last told of that path. So what
  *    changes within one ms, or has its time put back, or is another file with the same time, is a conflict
  *    for whoever was told before.
+ *    A request says no more than the ms, and not whose it is: once anybody was told of the change, that same
+ *    ms stands for it in everybody's request. Our own writes always take another ms.
  * 2. What is remembered is bounded, and gone with the service; of what is not remembered the ms decide.
  */
 import type { BigIntStats } from "node:fs";

@@ -140,7 +140,7 @@ for (const { name, openAt } of waysToOpen())
         expect(existsSync(join(home, "b"))).to.equal(false);
       });
 
-    it("moves within and out of a directory that may be written and not read", async () => {
+    it("moves within and out of a directory that may be written and not read, and deletes in it", async () => {
       for (const path of ["a", "b", "a/file"]) chownSync(join(home, path), ordinaryUser(), -1);
       chmodSync(join(home, "a"), 0o300);
       for (const path of [room.top, home]) chmodSync(path, 0o755);
@@ -155,7 +155,14 @@ for (const { name, openAt } of waysToOpen())
       // Neither it nor its directory can be opened: nothing would say that it is on the disk.
       chmodSync(join(home, "a/file"), 0);
       expect(await codeOf(() => asUser("a/file", "a/other"))).to.equal("permission_denied");
+      expect(await codeOf(() => asOrdinaryUser(() => remove("a/file")))).to.equal(
+        "permission_denied",
+      );
+      expect(existsSync(join(home, "a/file"))).to.equal(true);
       expect(readdirSync(join(home, "b"))).to.deep.equal([]);
+      chmodSync(join(home, "a/file"), 0o400);
+      asOrdinaryUser(() => remove("a/file"));
+      expect(existsSync(join(home, "a/file"))).to.equal(false);
       // An ordinary user removes only what it may read.
       chmodSync(join(home, "a"), 0o700);
     });

@@ -187,6 +187,32 @@ describe("a write", () => {
     }
   });
 
+  it("holds of two callers the one that was told before, until the other is told the same ms", async () => {
+    const path = join(room.home, "note");
+    write("note", "one");
+    const first = msOf("note");
+    utimesSync(path, 2_000, 2_000);
+    const second = msOf("note");
+    // What the second was told makes no older revision good.
+    expect(await refused("note", "x", { expectedModifiedAtMs: first })).to.equal(
+      "revision_conflict",
+    );
+    const third = write("note", "two", { expectedModifiedAtMs: second }).mtimeMs;
+    expect(await refused("note", "x", { expectedModifiedAtMs: second })).to.equal(
+      "revision_conflict",
+    );
+    // Another program changes it and puts the ms back: nobody was told of that, then the second is.
+    writeFileSync(path, "changed");
+    utimesSync(path, third / 1_000, third / 1_000);
+    expect(await refused("note", "x", { expectedModifiedAtMs: third })).to.equal(
+      "revision_conflict",
+    );
+    expect(msOf("note")).to.equal(third);
+    // Requests say no more than the ms, and not whose they are: the first can not be told from the second.
+    write("note", "three", { expectedModifiedAtMs: third });
+    expect(content("note")).to.equal("three");
+  });
+
   it("compares the ms alone for a file it was never asked about", () => {
     writeFileSync(join(room.home, "note"), "one");
     const { mtimeMs } = statSync(join(room.home, "note"));
