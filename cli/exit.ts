@@ -31,7 +31,11 @@ export class UsageError extends LemonError {
   }
 }
 
+/** This machine's side failed, whatever its code says of a node's. */
+export class LocalFailure extends LemonError {}
+
 export function exitCodeOf(error: unknown): number {
+  if (error instanceof LocalFailure) return EXIT.failure;
   if (error instanceof HostAgentCallError) {
     if (error.mutationMayHaveApplied) return EXIT.unknown;
     return error.status === null ? EXIT.failure : exitCodeOfStatus(error.status, false);

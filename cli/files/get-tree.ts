@@ -6,6 +6,7 @@
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { type ErrorCode, LemonError } from "../../protocol/errors.ts";
+import { LocalFailure } from "../exit.ts";
 import type { Report } from "../report.ts";
 import type { Shell } from "../shell.ts";
 import { fetchFile } from "./get.ts";
@@ -90,7 +91,8 @@ async function unlessRefused(
   try {
     await fetch();
   } catch (error) {
-    if (!(error instanceof LemonError) || !LEFT_OUT.has(error.code)) throw error;
+    if (!(error instanceof LemonError) || error instanceof LocalFailure) throw error;
+    if (!LEFT_OUT.has(error.code)) throw error;
     await told.leftOut(path, error.code);
   }
 }

@@ -1,15 +1,16 @@
 /**
  * Owns `lemon fs put -r`: a directory of ours, file by file, each whole or not at all.
  *
- * 1. What is there already, byte for byte, is not sent again: so the same command goes on after whatever cut
- *    an earlier one off. What is there and differs is left as it is, and said so.
+ * 1. What is there already, byte for byte, is not sent again, nor replaced: so the same command goes on after
+ *    whatever cut an earlier one off. What is there and differs is left as it is, and said so, unless it is to
+ *    be overwritten.
  */
 import { isUtf8 } from "node:buffer";
 import { readdir } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { errnoOf } from "../../host/system-error.ts";
 import { type ErrorCode, LemonError } from "../../protocol/errors.ts";
-import { UsageError } from "../exit.ts";
+import { LocalFailure, UsageError } from "../exit.ts";
 import type { Report } from "../report.ts";
 import type { Shell } from "../shell.ts";
 import type { Link } from "./link.ts";
@@ -89,12 +90,17 @@ class Descent {
     await using source = await this.#unlessUnreadable(local, () => Source.open(local));
     if (source === null) return null;
     const upload = new Upload(this.#shell, this.#report, this.#flags, this.#link, nodeId, source);
+    if (this.#flags.overwrite === true && (await upload.isThere(path))) {
+      this.#told.wasThere();
+      return null;
+    }
     try {
       const put = await upload.run(await upload.at(path));
       if (typeof put === "number") return put;
       this.#told.went(put.size);
     } catch (error) {
-      if (!(error instanceof LemonError) || !LEFT_OUT.has(error.code)) throw error;
+      if (!(error instanceof LemonError) || error instanceof LocalFailure) throw error;
+      if (!LEFT_OUT.has(error.code)) throw error;
       if (await upload.isThere(path)) this.#told.wasThere();
       else await this.#told.leftOut(local, `${error.code} and differs`);
     }

@@ -6,11 +6,13 @@
  * 2. Each chunk demands the revision that the one before left. A chunk whose answer was lost is settled by
  *    reading size and revision, and only what is missing is sent.
  * 3. When it is complete it is moved to its place in one step, over what is there only with `--overwrite`.
+ * 4. A part that the same command could not go on with to its end is removed again, when that is known for sure:
+ *    our file changed, or its place was refused. Any other stays.
  */
 import { createHash } from "node:crypto";
 import { stat } from "node:fs/promises";
 import { basename, resolve } from "node:path";
-import { LemonError } from "../../protocol/errors.ts";
+import { type ErrorCode, LemonError } from "../../protocol/errors.ts";
 import { UPLOAD_PART } from "../../protocol/files.ts";
 import { EXIT } from "../exit.ts";
 import { selectNode } from "../node/select.ts";
@@ -22,7 +24,7 @@ import { type RemoteStat, readChunks } from "./chunks.ts";
 import { Link } from "./link.ts";
 import { below, nameOf, readPlace, statCommand } from "./place.ts";
 import { Progress } from "./progress.ts";
-import { asNamed, Source } from "./source.ts";
+import { asNamed, Source, SourceChanged } from "./source.ts";
 
 export interface PutFlags extends TargetFlags {
   readonly overwrite?: boolean;
@@ -131,12 +133,18 @@ export class Upload {
   async isThere(path: string): Promise<boolean> {
     const found = await this.#find(path);
     if (found?.type !== "regular" || found.size !== this.#source.size) return false;
-    let offset = 0;
-    for await (const chunk of readChunks(this.#link, this.#nodeId, found, 0)) {
-      if (!chunk.equals(await this.#source.chunk(offset))) return false;
-      offset += chunk.length;
+    try {
+      let offset = 0;
+      for await (const chunk of readChunks(this.#link, this.#nodeId, found, 0)) {
+        if (!chunk.equals(await this.#source.chunk(offset))) return false;
+        offset += chunk.length;
+      }
+      return true;
+    } catch (error) {
+      // What may not be read, or changes, is not known to be the same.
+      if (error instanceof LemonError && UNREADABLE.has(error.code)) return false;
+      throw error;
     }
-    return true;
   }
 
   #unlessThere(path: string, found: RemoteStat | null): string {
@@ -181,6 +189,9 @@ export class Upload {
       }
       await this.#source.refuseChange();
       return part;
+    } catch (error) {
+      if (error instanceof SourceChanged && part.mtimeMs !== 0) await this.#remove(path, part);
+      throw error;
     } finally {
       await progress.end();
     }
@@ -228,7 +239,11 @@ export class Upload {
       );
       return moved.destination;
     } catch (error) {
-      if (!(error instanceof LemonError) || !error.mutationMayHaveApplied) throw error;
+      if (!(error instanceof LemonError)) throw error;
+      if (!error.mutationMayHaveApplied) {
+        if (NO_PLACE.has(error.code)) await this.#remove(part, { mtimeMs, size });
+        throw error;
+      }
       const [left, there] = [await this.#find(part), await this.#find(destination)];
       if (left === null && there?.size === size && there.mtimeMs === mtimeMs) return there.path;
       const settle = statCommand(this.#shell, this.#link.target, this.#nodeId, destination);
@@ -237,4 +252,32 @@ export class Upload {
       return exitCode;
     }
   }
+
+  /** Removes a part that nobody goes on with, if it is still what we made. */
+  async #remove(path: string, { mtimeMs, size }: Part): Promise<void> {
+    const { client } = this.#link;
+    const nodeId = this.#nodeId;
+    try {
+      const preview = await client.call("node.fs.delete.preview", { nodeId, path });
+      if (preview.stat.mtimeMs !== mtimeMs || preview.stat.size !== size) return;
+      const { confirmationToken } = preview;
+      await client.call("node.fs.delete", { nodeId, path, confirm: path, confirmationToken });
+    } catch {
+      await this.#report.message("the part that was sent may still be beside its place");
+    }
+  }
 }
+
+/** Whatever is done again, it would not take its place. */
+const NO_PLACE: ReadonlySet<ErrorCode> = new Set([
+  "already_exists",
+  "is_directory",
+  "not_directory",
+  "not_regular",
+  "invalid_path",
+  "path_not_allowed",
+  "permission_denied",
+  "cross_device",
+  "atomic_move_unavailable",
+]);
+const UNREADABLE: ReadonlySet<ErrorCode> = new Set(["permission_denied", "revision_conflict"]);

@@ -63,7 +63,7 @@ export class Source implements AsyncDisposable {
       const { bytesRead } = await localFailure(() =>
         this.#handle.read(bytes, at, length - at, offset + at),
       );
-      if (bytesRead === 0) throw changed();
+      if (bytesRead === 0) throw new SourceChanged();
       read += bytesRead;
     }
     return bytes;
@@ -71,7 +71,7 @@ export class Source implements AsyncDisposable {
 
   async refuseChange(): Promise<void> {
     const { size, mtimeNs } = await localFailure(() => this.#handle.stat({ bigint: true }));
-    if (Number(size) !== this.size || mtimeNs !== this.#modified) throw changed();
+    if (Number(size) !== this.size || mtimeNs !== this.#modified) throw new SourceChanged();
   }
 
   [Symbol.asyncDispose](): Promise<void> {
@@ -91,8 +91,9 @@ export async function asNamed<T>(look: () => Promise<T>): Promise<T> {
   }
 }
 
-function changed(): LemonError {
-  return new LemonError("revision_conflict", {
-    message: "The local file changed while it was read",
-  });
+/** What was sent of it is a part of nothing any more. */
+export class SourceChanged extends LemonError {
+  constructor() {
+    super("revision_conflict", { message: "The local file changed while it was read" });
+  }
 }

@@ -1,36 +1,22 @@
 import { expect } from "chai";
-import { FakeControlPlane } from "../support/fake-control-plane.ts";
-import { FakeFiles } from "../support/fake-files.ts";
-import { NODE_ID, nodeList, nodeRow } from "../support/node-rows.ts";
-import { type TempFolder, tempFolder } from "../support/temp-folder.ts";
-import { ScriptedTerminal, TestShell } from "../support/test-shell.ts";
+import { type FsCommands, fsCommands } from "../support/fs-commands.ts";
+import { NODE_ID } from "../support/node-rows.ts";
+import { ScriptedTerminal, type TestShell } from "../support/test-shell.ts";
 
 describe("lemon fs mkdir, mv and rm", () => {
-  let peer: FakeControlPlane;
-  let remote: FakeFiles;
-  let folder: TempFolder;
+  let room: FsCommands;
+  let peer: FsCommands["peer"];
+  let remote: FsCommands["remote"];
+  let newShell: FsCommands["newShell"];
   let shell: TestShell;
 
   beforeEach(async () => {
-    peer = await FakeControlPlane.start();
-    peer.on("node.list", () => nodeList(nodeRow()));
-    remote = new FakeFiles(peer);
-    folder = tempFolder();
+    room = await fsCommands();
+    ({ peer, remote, newShell } = room);
     shell = newShell();
   });
-  afterEach(async () => {
-    await peer.stop();
-    folder[Symbol.dispose]();
-    expect(peer.breaches).to.deep.equal([]);
-  });
+  afterEach(() => room[Symbol.asyncDispose]());
 
-  function newShell(more: ConstructorParameters<typeof TestShell>[0] = {}): TestShell {
-    return new TestShell({
-      environment: { LEMON_CONTROLLER: peer.url },
-      cwd: folder.path,
-      ...more,
-    });
-  }
   const fs = (...words: readonly string[]): Promise<number> => shell.run("fs", ...words);
 
   describe("mkdir and mv", () => {

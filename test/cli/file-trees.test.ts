@@ -4,35 +4,26 @@ import { mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from
 import { join } from "node:path";
 import { expect } from "chai";
 import { LemonError } from "../../protocol/errors.ts";
-import { FakeControlPlane } from "../support/fake-control-plane.ts";
-import { FakeFiles } from "../support/fake-files.ts";
-import { nodeList, nodeRow } from "../support/node-rows.ts";
-import { type TempFolder, tempFolder } from "../support/temp-folder.ts";
-import { TestShell } from "../support/test-shell.ts";
+import { type FsCommands, fsCommands } from "../support/fs-commands.ts";
+import type { TestShell } from "../support/test-shell.ts";
 
 const MIB = 1_048_576;
 
 describe("lemon fs put -r and get -r", () => {
-  let peer: FakeControlPlane;
-  let remote: FakeFiles;
-  let folder: TempFolder;
+  let room: FsCommands;
+  let peer: FsCommands["peer"];
+  let remote: FsCommands["remote"];
+  let folder: FsCommands["folder"];
+  let newShell: FsCommands["newShell"];
   let shell: TestShell;
 
   beforeEach(async () => {
-    peer = await FakeControlPlane.start();
-    peer.on("node.list", () => nodeList(nodeRow()));
-    remote = new FakeFiles(peer);
-    folder = tempFolder();
+    room = await fsCommands();
+    ({ peer, remote, folder, newShell } = room);
     shell = newShell();
   });
-  afterEach(async () => {
-    await peer.stop();
-    folder[Symbol.dispose]();
-    expect(peer.breaches).to.deep.equal([]);
-  });
+  afterEach(() => room[Symbol.asyncDispose]());
 
-  const newShell = () =>
-    new TestShell({ environment: { LEMON_CONTROLLER: peer.url }, cwd: folder.path });
   const local = (name: string): string => join(folder.path, name);
   const fs = (...words: readonly string[]): Promise<number> => {
     shell = newShell();
@@ -140,8 +131,27 @@ describe("lemon fs put -r and get -r", () => {
     expect(remote.bytes("t/c/c")).to.equal(null);
     remote.directories.delete("t");
     remote.directories.delete("t/c");
-    expect(await fs("put", "-r", "--overwrite", "tree", "worker-1:t")).to.equal(0);
+    const before = remote.files.get("t/d");
+    expect(await fs("put", "-r", "--overwrite", "tree", "worker-1:t", "--json")).to.equal(0);
+    expect(shell.document).to.include({ files: 3, alreadyThere: 1, leftOut: 0 });
     expect(remote.bytes("t/a")?.toString()).to.equal("same length");
+    expect(remote.files.get("t/d")).to.equal(before);
+  });
+
+  it("put replaces what it may not read when it is told to", async () => {
+    mkdirSync(local("tree"));
+    writeFileSync(local("tree/a"), "new");
+    remote.put("t/a", Buffer.from("old"));
+    remote.meet("read", new LemonError("permission_denied"));
+    expect(await fs("put", "-r", "--overwrite", "tree", "worker-1:t")).to.equal(0);
+    expect(remote.bytes("t/a")?.toString()).to.equal("new");
+  });
+
+  it("get ends when it can not make a file here: that is no refusal of the node's", async () => {
+    remote.put("t/a", Buffer.from("1"));
+    symlinkSync("self", local("self"));
+    expect(await fs("get", "-r", "worker-1:t", "self", "--json")).to.equal(1);
+    expect(Object(shell.document).error).to.include({ code: "not_directory", exitCode: 1 });
   });
 
   it("put names what has no name on a node, and waits for nothing special", async () => {

@@ -7,46 +7,35 @@ import {
   readdirSync,
   readFileSync,
   symlinkSync,
+  truncateSync,
   utimesSync,
   writeFileSync,
 } from "node:fs";
 import { join } from "node:path";
 import { expect } from "chai";
 import { LemonError } from "../../protocol/errors.ts";
-import { FakeControlPlane } from "../support/fake-control-plane.ts";
-import { FakeFiles } from "../support/fake-files.ts";
-import { NODE_ID, nodeList, nodeRow } from "../support/node-rows.ts";
-import { type TempFolder, tempFolder } from "../support/temp-folder.ts";
-import { TestShell } from "../support/test-shell.ts";
+import { type FsCommands, fsCommands } from "../support/fs-commands.ts";
+import { NODE_ID } from "../support/node-rows.ts";
+import { smallDisk } from "../support/small-disk.ts";
+import type { TestShell } from "../support/test-shell.ts";
 
 const MIB = 1_048_576;
 
 describe("lemon fs ls, stat, cat, get and put", () => {
-  let peer: FakeControlPlane;
-  let remote: FakeFiles;
-  let folder: TempFolder;
+  let room: FsCommands;
+  let peer: FsCommands["peer"];
+  let remote: FsCommands["remote"];
+  let folder: FsCommands["folder"];
+  let newShell: FsCommands["newShell"];
   let shell: TestShell;
 
   beforeEach(async () => {
-    peer = await FakeControlPlane.start();
-    peer.on("node.list", () => nodeList(nodeRow()));
-    remote = new FakeFiles(peer);
-    folder = tempFolder();
+    room = await fsCommands();
+    ({ peer, remote, folder, newShell } = room);
     shell = newShell();
   });
-  afterEach(async () => {
-    await peer.stop();
-    folder[Symbol.dispose]();
-    expect(peer.breaches).to.deep.equal([]);
-  });
+  afterEach(() => room[Symbol.asyncDispose]());
 
-  function newShell(more: ConstructorParameters<typeof TestShell>[0] = {}): TestShell {
-    return new TestShell({
-      environment: { LEMON_CONTROLLER: peer.url },
-      cwd: folder.path,
-      ...more,
-    });
-  }
   const local = (name: string): string => join(folder.path, name);
   const fs = (...words: readonly string[]): Promise<number> => shell.run("fs", ...words);
 
@@ -231,11 +220,37 @@ describe("lemon fs ls, stat, cat, get and put", () => {
       expect(readdirSync(folder.path)).to.deep.equal([]);
     });
 
-    it("says why the local file can not be made", async () => {
-      remote.put("a", Buffer.from("hello"));
-      expect(await fs("get", "worker-1:a", "none/b")).to.equal(1);
-      expect(shell.stderr.text).to.include("ENOENT");
-    });
+    for (const [what, to, code, errno] of [
+      ["has no folder", "none/b", "not_found", "ENOENT"],
+      ["lies in a file", "file/b", "not_directory", "ENOTDIR"],
+      ["has a name too long", `${"n".repeat(256)}/b`, "invalid_path", "ENAMETOOLONG"],
+      ["is behind a link to itself", "self/b", "not_directory", "ELOOP"],
+    ] as const) {
+      it(`says why the local file can not be made that ${what}`, async () => {
+        remote.put("a", Buffer.from("hello"));
+        writeFileSync(local("file"), "");
+        symlinkSync("self", local("self"));
+        expect(await fs("get", "worker-1:a", to, "--json")).to.equal(1);
+        const { error } = Object(shell.document);
+        expect(error).to.include({ code, exitCode: 1, mutationMayHaveApplied: false });
+        expect(error.details).to.deep.equal({ errno, where: "local" });
+      });
+    }
+  });
+
+  it("get says that the disk here is full, and goes on once there is space", async () => {
+    await using disk = await smallDisk(2 * MIB);
+    if (disk === null) return;
+    const bytes = randomBytes(MIB + 9);
+    remote.put("a", bytes);
+    const to = join(disk.path, "b");
+    disk.fill();
+    expect(await fs("get", "worker-1:a", to, "--json")).to.equal(1);
+    expect(Object(shell.document).error).to.include({ code: "no_space", exitCode: 1 });
+    expect(existsSync(to)).to.equal(false);
+    disk.free();
+    expect(await fs("get", "worker-1:a", to)).to.equal(0);
+    expect(readFileSync(to).equals(bytes)).to.equal(true);
   });
 
   describe("put", () => {
@@ -307,6 +322,52 @@ describe("lemon fs ls, stat, cat, get and put", () => {
       expect(await fs("put", "empty", "worker-1:d")).to.equal(0);
       expect(remote.bytes("d/empty")).to.have.length(0);
     });
+
+    for (const code of ["already_exists", "is_directory", "permission_denied"] as const) {
+      it(`leaves no part of a copy whose place is refused in the end (${code})`, async () => {
+        remote.meet("move", new LemonError(code));
+        expect(await fs("put", "a.bin", "worker-1:b")).to.equal(exitCodes[code]);
+        expect(left()).to.deep.equal([]);
+        expect(shell.stderr.text).to.not.include("may still be");
+      });
+    }
+    const exitCodes = { already_exists: 123, is_directory: 121, permission_denied: 121 };
+
+    it("keeps the part when the last step was refused for now", async () => {
+      remote.meet("move", new LemonError("read_only_filesystem"));
+      expect(await fs("put", "a.bin", "worker-1:b")).to.equal(121);
+      expect(left()).to.have.length(1);
+      expect(peer.count("node.fs.delete")).to.equal(0);
+    });
+
+    it("keeps a part that is not what it sent any more", async () => {
+      peer.on("node.fs.move", ({ path }) => {
+        remote.put(path, Buffer.from("another's"));
+        throw new LemonError("already_exists");
+      });
+      expect(await fs("put", "a.bin", "worker-1:b")).to.equal(123);
+      expect(left()).to.have.length(1);
+      expect(peer.count("node.fs.delete")).to.equal(0);
+    });
+
+    it("says so when it can not remove the part", async () => {
+      remote.meet("move", new LemonError("already_exists"));
+      remote.meet("delete", new LemonError("stale_preview"));
+      expect(await fs("put", "a.bin", "worker-1:b")).to.equal(123);
+      expect(shell.stderr.text).to.include("may still be beside its place");
+    });
+
+    for (const [what, change] of [
+      ["is cut", () => truncateSync(local("a.bin"), MIB)],
+      ["is touched", () => utimesSync(local("a.bin"), 1, 1)],
+    ] as const) {
+      it(`leaves no part of a file that ${what} while it is sent`, async () => {
+        remote.whenWritten = change;
+        expect(await fs("put", "a.bin", "worker-1:b")).to.equal(123);
+        expect(shell.stderr.text).to.include("changed while it was read");
+        expect(left()).to.deep.equal([]);
+      });
+    }
 
     it("refuses a part that somebody else changes meanwhile", async () => {
       remote.meet("write", null, new LemonError("revision_conflict"));

@@ -16,6 +16,8 @@ type Cut = "before" | "after" | LemonError;
 export class FakeFiles {
   readonly files = new Map<string, File>();
   readonly directories = new Set(["."]);
+  /** Is called after each write. */
+  whenWritten: () => void = () => undefined;
   readonly #cuts = new Map<string, (Cut | null)[]>();
   #clockMs = 1_796_000_000_000;
   #token: string | null = null;
@@ -157,6 +159,7 @@ export class FakeFiles {
     const bytes = Buffer.from(params.dataBase64, "base64");
     const prefix = before?.bytes.subarray(0, offset) ?? Buffer.alloc(0);
     this.put(path, Buffer.concat([prefix, bytes]));
+    this.whenWritten();
     const { mtimeMs } = this.#file(path);
     return { path, offset, bytesWritten: bytes.length, size: offset + bytes.length, mtimeMs };
   }
