@@ -2,7 +2,8 @@
  * Owns the connection of a transfer, which may be cut and come back: the first must come about at once, later
  * ones are waited for.
  *
- * 1. `again` repeats what is safe to repeat, and nothing else; it gives up when nothing worked for a minute.
+ * 1. `again` repeats what is safe to repeat and may work soon, and nothing else; it gives up when nothing worked
+ *    for a minute. A full disk is told at once.
  * 2. What may have changed something is sent once; whoever sent it reads what is there before he goes on.
  * 3. An interrupt lets what was sent be answered and sends nothing more, so that its outcome is known. A second
  *    one ends the command as it ends any.
@@ -73,6 +74,7 @@ export class Link {
         return await work(await this.#connected());
       } catch (error) {
         if (!(error instanceof LemonError) || !error.retrySafe) throw error;
+        if (error.code === "no_space") throw error;
         if (timers.monotonicMs() - sinceMs >= PATIENCE_MS) throw error;
       }
       const pause = Promise.withResolvers<void>();

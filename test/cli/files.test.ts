@@ -340,6 +340,13 @@ describe("lemon fs ls, stat, cat, get and put", () => {
       expect(peer.count("node.fs.delete")).to.equal(0);
     });
 
+    it("says at once that the node's disk is full, and keeps what is there", async () => {
+      remote.meet("write", null, new LemonError("no_space"));
+      expect(await fs("put", "a.bin", "worker-1:b")).to.equal(121);
+      expect(peer.count("node.fs.write")).to.equal(2);
+      expect(left()).to.have.length(1);
+    });
+
     it("keeps a part that is not what it sent any more", async () => {
       peer.on("node.fs.move", ({ path }) => {
         remote.put(path, Buffer.from("another's"));
