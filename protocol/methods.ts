@@ -1,124 +1,30 @@
 /** Owns the list of everything a `/ws` client can call, and the types that follow from it. */
 import type { z } from "zod";
 import type { MethodSpec } from "./method.ts";
-import { configGet, configPatch, configSchema, configSet } from "./methods/config.ts";
-import {
-  deviceList,
-  devicePairApprove,
-  devicePairReject,
-  devicePairRequest,
-  deviceRevoke,
-} from "./methods/devices.ts";
-import {
-  connectChallenge,
-  nodeLinkOpen,
-  nodePairApprove,
-  nodePairList,
-  nodePairReject,
-  nodePairRequest,
-  nodePairVerify,
-} from "./methods/enrolment.ts";
-import {
-  eventsIngest,
-  eventsSubscribe,
-  eventsSubscriptionsList,
-  eventsUnsubscribe,
-  systemPresence,
-} from "./methods/events.ts";
-import {
-  nodeFsDelete,
-  nodeFsDeletePreview,
-  nodeFsList,
-  nodeFsMkdir,
-  nodeFsMove,
-  nodeFsRead,
-  nodeFsStat,
-  nodeFsWrite,
-} from "./methods/files.ts";
-import { introspectionSnapshot, logsTail } from "./methods/insight.ts";
-import { nodeEvent, nodeInvoke, nodeInvokeResult } from "./methods/invoke.ts";
-import {
-  nodeDescribe,
-  nodeHostInfo,
-  nodeList,
-  nodeRemove,
-  nodeRename,
-  nodeRevoke,
-} from "./methods/nodes.ts";
-import { nodeProcessCancel, nodeProcessGet, nodeProcessRun } from "./methods/process.ts";
-import {
-  nodeSecretsDelete,
-  nodeSecretsList,
-  nodeSecretsReceipt,
-  nodeSecretsRotate,
-  nodeSecretsSet,
-  secretsDelete,
-  secretsExists,
-  secretsList,
-  secretsRotate,
-  secretsSet,
-  secretsStatus,
-} from "./methods/secrets.ts";
-import { health, status, supervisionTree } from "./methods/system.ts";
+import { CONFIG_METHODS } from "./methods/config.ts";
+import { DEVICE_METHODS } from "./methods/devices.ts";
+import { ENROLMENT_METHODS } from "./methods/enrolment.ts";
+import { EVENT_METHODS } from "./methods/events.ts";
+import { FILE_METHODS } from "./methods/files.ts";
+import { INSIGHT_METHODS } from "./methods/insight.ts";
+import { INVOKE_METHODS } from "./methods/invoke.ts";
+import { NODE_METHODS } from "./methods/nodes.ts";
+import { PROCESS_METHODS } from "./methods/process.ts";
+import { SECRET_METHODS } from "./methods/secrets.ts";
+import { SYSTEM_METHODS } from "./methods/system.ts";
 
 const DECLARED = [
-  configGet,
-  configPatch,
-  configSchema,
-  configSet,
-  connectChallenge,
-  deviceList,
-  devicePairApprove,
-  devicePairReject,
-  devicePairRequest,
-  deviceRevoke,
-  eventsIngest,
-  eventsSubscribe,
-  eventsSubscriptionsList,
-  eventsUnsubscribe,
-  health,
-  introspectionSnapshot,
-  logsTail,
-  nodeDescribe,
-  nodeEvent,
-  nodeFsDelete,
-  nodeFsDeletePreview,
-  nodeFsList,
-  nodeFsMkdir,
-  nodeFsMove,
-  nodeFsRead,
-  nodeFsStat,
-  nodeFsWrite,
-  nodeHostInfo,
-  nodeInvoke,
-  nodeInvokeResult,
-  nodeLinkOpen,
-  nodeList,
-  nodePairApprove,
-  nodePairList,
-  nodePairReject,
-  nodePairRequest,
-  nodePairVerify,
-  nodeProcessCancel,
-  nodeProcessGet,
-  nodeProcessRun,
-  nodeRemove,
-  nodeRename,
-  nodeRevoke,
-  nodeSecretsDelete,
-  nodeSecretsList,
-  nodeSecretsReceipt,
-  nodeSecretsRotate,
-  nodeSecretsSet,
-  secretsDelete,
-  secretsExists,
-  secretsList,
-  secretsRotate,
-  secretsSet,
-  secretsStatus,
-  status,
-  supervisionTree,
-  systemPresence,
+  ...CONFIG_METHODS,
+  ...DEVICE_METHODS,
+  ...ENROLMENT_METHODS,
+  ...EVENT_METHODS,
+  ...FILE_METHODS,
+  ...INSIGHT_METHODS,
+  ...INVOKE_METHODS,
+  ...NODE_METHODS,
+  ...PROCESS_METHODS,
+  ...SECRET_METHODS,
+  ...SYSTEM_METHODS,
 ] as const;
 
 type Declared = (typeof DECLARED)[number];

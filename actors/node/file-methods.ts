@@ -13,6 +13,7 @@ import { ERRORS, LemonError } from "../../protocol/errors.ts";
 import { FILE_BOUNDS, fileAnswers, type fileRequests } from "../../protocol/files.ts";
 import type { NodeId } from "../../protocol/ids.ts";
 import {
+  type FILE_METHODS,
   nodeFsDelete,
   nodeFsDeletePreview,
   nodeFsList,
@@ -29,15 +30,7 @@ import type { Directory } from "./directory.ts";
 import type { Fleet } from "./fleet.ts";
 import { ReadLanes } from "./read-lanes.ts";
 
-export type FileMethod =
-  | "node.fs.list"
-  | "node.fs.stat"
-  | "node.fs.read"
-  | "node.fs.write"
-  | "node.fs.mkdir"
-  | "node.fs.move"
-  | "node.fs.delete.preview"
-  | "node.fs.delete";
+export type FileMethod = (typeof FILE_METHODS)[number]["name"];
 
 export interface FileMethodsOptions {
   readonly fleet: Fleet;

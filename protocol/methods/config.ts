@@ -20,7 +20,7 @@ const key = z
     "must be 1 to 128 of letters, digits, _, . and -, beginning with a letter",
   );
 
-export const configGet = method({
+const configGet = method({
   name: "config.get",
   summary: "One setting, or all of them; what looks like a secret is never shown.",
   scopes: ["read"],
@@ -37,7 +37,7 @@ export const configGet = method({
   }),
 });
 
-export const configSet = method({
+const configSet = method({
   name: "config.set",
   summary: "Stores one setting. Of those this build knows, `logLevel` takes effect at once.",
   scopes: ["admin"],
@@ -50,7 +50,7 @@ export const configSet = method({
   result: z.object({ key: z.string(), value: z.unknown(), success: z.literal(true), summary }),
 });
 
-export const configPatch = method({
+const configPatch = method({
   name: "config.patch",
   summary: "Stores several settings, all of them or none.",
   scopes: ["admin"],
@@ -60,7 +60,7 @@ export const configPatch = method({
   result: z.object({ success: z.literal(true), applied: z.array(z.string()), summary }),
 });
 
-export const configSchema = method({
+const configSchema = method({
   name: "config.schema",
   summary: "The settings this build knows, as a JSON Schema.",
   scopes: ["read"],
@@ -71,3 +71,5 @@ export const configSchema = method({
     summary,
   }),
 });
+
+export const CONFIG_METHODS = [configGet, configSet, configPatch, configSchema] as const;

@@ -16,7 +16,7 @@ const timeMs = z.int().nonnegative().describe("Unix time in ms.");
 const summary = z.looseObject({});
 const pairingId = shortText.describe("Names the request.");
 
-export const devicePairRequest = method({
+const devicePairRequest = method({
   name: "device.pair.request",
   summary: "Asks that a device be paired.",
   scopes: ["admin"],
@@ -39,7 +39,7 @@ export const devicePairRequest = method({
   }),
 });
 
-export const devicePairApprove = method({
+const devicePairApprove = method({
   name: "device.pair.approve",
   summary: "Approves the device; answers its id and a challenge of 60 s.",
   scopes: ["admin"],
@@ -56,7 +56,7 @@ export const devicePairApprove = method({
   }),
 });
 
-export const devicePairReject = method({
+const devicePairReject = method({
   name: "device.pair.reject",
   summary: "Refuses a device's pairing request.",
   scopes: ["admin"],
@@ -66,7 +66,7 @@ export const devicePairReject = method({
   result: z.object({ pairingId: z.string(), rejected: z.literal(true), summary }),
 });
 
-export const deviceList = method({
+const deviceList = method({
   name: "device.list",
   summary: "The devices that hold a session, sorted by name.",
   scopes: ["admin", "pairing"],
@@ -87,7 +87,7 @@ export const deviceList = method({
   }),
 });
 
-export const deviceRevoke = method({
+const deviceRevoke = method({
   name: "device.revoke",
   summary:
     "Cuts a device off at once and for good: its connections, its session token, its challenge. Paired anew it is another device.",
@@ -97,3 +97,11 @@ export const deviceRevoke = method({
   params: z.object({ deviceId: shortText.describe("Its exact id; names need not be unique.") }),
   result: z.object({ deviceId: z.string(), revoked: z.literal(true) }),
 });
+
+export const DEVICE_METHODS = [
+  devicePairRequest,
+  devicePairApprove,
+  devicePairReject,
+  deviceList,
+  deviceRevoke,
+] as const;

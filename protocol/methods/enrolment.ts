@@ -48,7 +48,7 @@ export const shortText = z
   .min(1, "must not be empty")
   .max(256, "must be at most 256 characters");
 
-export const nodePairList = method({
+const nodePairList = method({
   name: "node.pair.list",
   summary: "The pairing requests that still wait for a decision.",
   scopes: ["pairing"],
@@ -100,7 +100,7 @@ export const nodePairRequest = method({
   }),
 });
 
-export const nodePairApprove = method({
+const nodePairApprove = method({
   name: "node.pair.approve",
   summary: "Enrols the machine; answers its id, a recovery token (once) and a challenge of 60 s.",
   scopes: ["pairing"],
@@ -119,7 +119,7 @@ export const nodePairApprove = method({
   }),
 });
 
-export const nodePairReject = method({
+const nodePairReject = method({
   name: "node.pair.reject",
   summary: "Refuses a pairing request.",
   scopes: ["pairing"],
@@ -129,7 +129,7 @@ export const nodePairReject = method({
   result: z.object({ pairingId: z.string(), rejected: z.literal(true), summary }),
 });
 
-export const nodePairVerify = method({
+const nodePairVerify = method({
   name: "node.pair.verify",
   summary: "What became of a pairing code.",
   scopes: [],
@@ -143,7 +143,7 @@ export const nodePairVerify = method({
   }),
 });
 
-export const connectChallenge = method({
+const connectChallenge = method({
   name: "connect.challenge",
   summary: "Exchanges a challenge (one use, 60 s) for a session token of seven days.",
   scopes: [],
@@ -162,7 +162,7 @@ export const connectChallenge = method({
   }),
 });
 
-export const nodeLinkOpen = method({
+const nodeLinkOpen = method({
   name: "node.link.open",
   summary: "Opens, or renews, the NATS link of one worker life. A newer life ends the one before.",
   scopes: [],
@@ -235,3 +235,13 @@ export const nodeLinkOpen = method({
     registeredStoreSequence: z.int().nonnegative().nullable(),
   }),
 });
+
+export const ENROLMENT_METHODS = [
+  nodePairList,
+  nodePairRequest,
+  nodePairApprove,
+  nodePairReject,
+  nodePairVerify,
+  connectChallenge,
+  nodeLinkOpen,
+] as const;

@@ -13,7 +13,7 @@ const runId = z
   .optional()
   .describe("Short for the topic `run:<id>`.");
 
-export const eventsSubscribe = method({
+const eventsSubscribe = method({
   name: "events.subscribe",
   summary: "Adds topics to what this connection hears; before the first time it hears everything.",
   scopes: ["read"],
@@ -27,7 +27,7 @@ export const eventsSubscribe = method({
   }),
 });
 
-export const eventsUnsubscribe = method({
+const eventsUnsubscribe = method({
   name: "events.unsubscribe",
   summary: "Takes topics from what this connection hears; without any, all of them.",
   scopes: ["read"],
@@ -41,7 +41,7 @@ export const eventsUnsubscribe = method({
   }),
 });
 
-export const eventsSubscriptionsList = method({
+const eventsSubscriptionsList = method({
   name: "events.subscriptions.list",
   summary: "What this connection hears.",
   scopes: ["read"],
@@ -55,7 +55,7 @@ export const eventsSubscriptionsList = method({
   }),
 });
 
-export const eventsIngest = method({
+const eventsIngest = method({
   name: "events.ingest",
   summary: "Tells an event to all connections that hear its topic.",
   scopes: ["write"],
@@ -86,7 +86,7 @@ export const eventsIngest = method({
   }),
 });
 
-export const systemPresence = method({
+const systemPresence = method({
   name: "system-presence",
   summary: "Who is connected: the newest thousand, and how many there are.",
   scopes: ["read"],
@@ -105,3 +105,11 @@ export const systemPresence = method({
     summary,
   }),
 });
+
+export const EVENT_METHODS = [
+  eventsSubscribe,
+  eventsUnsubscribe,
+  eventsSubscriptionsList,
+  eventsIngest,
+  systemPresence,
+] as const;

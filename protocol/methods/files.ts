@@ -123,3 +123,14 @@ export const nodeFsDelete = method({
   result: fileAnswers.delete.extend({ deleted: z.literal(true) }),
   settledBy: settled,
 });
+
+export const FILE_METHODS = [
+  nodeFsList,
+  nodeFsStat,
+  nodeFsRead,
+  nodeFsWrite,
+  nodeFsMkdir,
+  nodeFsMove,
+  nodeFsDeletePreview,
+  nodeFsDelete,
+] as const;

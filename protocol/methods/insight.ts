@@ -7,7 +7,7 @@ const summary = z.looseObject({});
 
 export const LOGS_TAIL = { limit: 100, most: 1_000 } as const;
 
-export const logsTail = method({
+const logsTail = method({
   name: "logs.tail",
   summary: "The latest lines of the control plane's own log, oldest first, of a level and above.",
   scopes: ["read"],
@@ -28,7 +28,7 @@ export const logsTail = method({
 
 const section = z.array(z.unknown());
 
-export const introspectionSnapshot = method({
+const introspectionSnapshot = method({
   name: "introspection.snapshot",
   summary:
     "Agents, sessions, channels and transports at once; a part that is not there says so in `errors`.",
@@ -64,3 +64,5 @@ export const introspectionSnapshot = method({
     summary,
   }),
 });
+
+export const INSIGHT_METHODS = [logsTail, introspectionSnapshot] as const;

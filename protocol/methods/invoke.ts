@@ -15,7 +15,7 @@ const json = z.unknown();
 const INVOKE_TIMEOUT_MS = { min: 1, max: 1_800_000 } as const;
 const TIMEOUT_BOUND = `must be ${INVOKE_TIMEOUT_MS.min} to ${INVOKE_TIMEOUT_MS.max}`;
 
-export const nodeInvoke = method({
+const nodeInvoke = method({
   name: "node.invoke",
   summary:
     "Has a connected node do something; the outcome comes as the event node.invoke.completed.",
@@ -49,7 +49,7 @@ export const nodeInvoke = method({
   }),
 });
 
-export const nodeInvokeResult = method({
+const nodeInvokeResult = method({
   name: "node.invoke.result",
   summary: "A node's answer to node.invoke.request, over the connection that was asked.",
   scopes: ["invoke"],
@@ -80,7 +80,7 @@ const NODE_EVENT_TYPES = [
 ] as const;
 const NODE_EVENT = new RegExp(`^(?:${NODE_EVENT_TYPES.join("|")}|custom_[A-Za-z0-9_.-]{1,64})$`);
 
-export const nodeEvent = method({
+const nodeEvent = method({
   name: "node.event",
   summary: "Tells all connections that hear `nodes` something about the node.",
   scopes: ["event"],
@@ -95,3 +95,5 @@ export const nodeEvent = method({
   }),
   result: z.object({ eventType: z.string(), broadcast: z.literal(true), summary }),
 });
+
+export const INVOKE_METHODS = [nodeInvoke, nodeInvokeResult, nodeEvent] as const;

@@ -116,7 +116,7 @@ export const nodeRename = method({
   result: z.object({ nodeId: z.string(), name: z.string(), renamed: z.literal(true), summary }),
 });
 
-export const nodeRevoke = method({
+const nodeRevoke = method({
   name: "node.revoke",
   summary:
     "Cuts a node off at once: its link, its session tokens. It may be joined again with --repair.",
@@ -127,7 +127,7 @@ export const nodeRevoke = method({
   result: z.object({ nodeId: z.string(), revoked: z.literal(true) }),
 });
 
-export const nodeRemove = method({
+const nodeRemove = method({
   name: "node.remove",
   summary: "Revokes a node and forgets it; its name is free again, its id is not.",
   scopes: ["admin"],
@@ -159,3 +159,12 @@ export const nodeHostInfo = method({
     user: z.string().describe("The account that runs the node and what is started on it."),
   }),
 });
+
+export const NODE_METHODS = [
+  nodeList,
+  nodeDescribe,
+  nodeRename,
+  nodeRevoke,
+  nodeRemove,
+  nodeHostInfo,
+] as const;

@@ -105,3 +105,5 @@ export const nodeProcessCancel = method({
   echoes,
   settledBy: settledBy(nodeProcessGet, "nodeId", "processId"),
 });
+
+export const PROCESS_METHODS = [nodeProcessGet, nodeProcessRun, nodeProcessCancel] as const;

@@ -80,7 +80,7 @@ const metadata = z.object({
   version: z.string().describe("Of the construction that it is encrypted by."),
 });
 
-export const secretsStatus = method({
+const secretsStatus = method({
   name: "secrets.status",
   summary: "Where the control plane's master key comes from, and how its vault is.",
   scopes: ["read"],
@@ -101,7 +101,7 @@ export const secretsStatus = method({
   }),
 });
 
-export const secretsList = method({
+const secretsList = method({
   name: "secrets.list",
   summary: "What is known of the control plane's own secrets; never a value.",
   scopes: ["read"],
@@ -110,7 +110,7 @@ export const secretsList = method({
   result: z.object({ owner: z.string(), secrets: z.array(metadata), summary }),
 });
 
-export const secretsRotate = method({
+const secretsRotate = method({
   name: "secrets.rotate",
   summary:
     "Makes a new master key on the control plane's machine, and puts the secrets of its process under it.",
@@ -121,7 +121,7 @@ export const secretsRotate = method({
   result: secretAnswers.rotate.extend({ ok: z.literal(true), summary }),
 });
 
-export const secretsExists = method({
+const secretsExists = method({
   name: "secrets.exists",
   summary: "Whether the control plane has a secret of this name.",
   scopes: ["read"],
@@ -140,7 +140,7 @@ export const secretsExists = method({
   result: z.object({ name: z.string(), exists: z.boolean(), summary }),
 });
 
-export const secretsSet = method({
+const secretsSet = method({
   name: "secrets.set",
   summary: "Puts a secret into the control plane's own vault, in place of one with the same name.",
   scopes: ["admin"],
@@ -160,7 +160,7 @@ export const secretsSet = method({
   settledBy: settledBy(secretsList),
 });
 
-export const secretsDelete = method({
+const secretsDelete = method({
   name: "secrets.delete",
   summary: "Deletes a secret of the control plane; one that is not there is as good.",
   scopes: ["admin"],
@@ -169,3 +169,17 @@ export const secretsDelete = method({
   result: z.object({ ok: z.literal(true), name: z.string(), summary }),
   settledBy: settledBy(secretsExists, "name"),
 });
+
+export const SECRET_METHODS = [
+  nodeSecretsReceipt,
+  nodeSecretsList,
+  nodeSecretsSet,
+  nodeSecretsDelete,
+  nodeSecretsRotate,
+  secretsStatus,
+  secretsList,
+  secretsRotate,
+  secretsExists,
+  secretsSet,
+  secretsDelete,
+] as const;

@@ -10,7 +10,7 @@ const summary = z
 const memory_mb = z.number().describe("Resident memory of the control plane's process, in MiB.");
 const schedulers = count.describe("Processors that it may use.");
 
-export const health = method({
+const health = method({
   name: "health",
   summary: "Says that the control plane answers.",
   scopes: [],
@@ -41,7 +41,7 @@ const provider = z.object({
   }),
 });
 
-export const status = method({
+const status = method({
   name: "status",
   summary: "Counts of connections and runs; null is unknown, never zero.",
   scopes: ["read"],
@@ -154,3 +154,5 @@ export const supervisionTree = method({
   }),
   result: z.object({ generatedAtMs: timeMs, trees: z.array(processTree) }),
 });
+
+export const SYSTEM_METHODS = [health, status, supervisionTree] as const;

@@ -7,13 +7,8 @@ import { type AnyEventName, EVENT_SPECS, EVENTS } from "../../protocol/events.ts
 import { type Json, type JsonObject, jsonSchemaOf } from "../../protocol/json-schema.ts";
 import type { MethodSpec } from "../../protocol/method.ts";
 import { LEMON_VERSION } from "../../protocol/version.ts";
-import {
-  CONNECT_EXAMPLE,
-  ERROR_EXAMPLE,
-  eventExample,
-  exampleOf,
-  HELLO_EXAMPLE,
-} from "./examples.ts";
+import { CONNECT_EXAMPLE, ERROR_EXAMPLE, eventExample, HELLO_EXAMPLE } from "./examples/frames.ts";
+import { exampleOf } from "./examples.ts";
 import {
   answerId,
   connectFrame,

@@ -1,7 +1,7 @@
 /** Owns the page of the events: who hears them, what they carry. */
 import { EVENT_SPECS, EVENTS, type EventSpec, TOPICS } from "../../protocol/events.ts";
 import { jsonSchemaOf } from "../../protocol/json-schema.ts";
-import { eventExample } from "./examples.ts";
+import { eventExample } from "./examples/frames.ts";
 import { fieldTable } from "./fields.ts";
 import { anchor, code, json, NOTICE, page, table } from "./markdown.ts";
 

@@ -2,7 +2,8 @@ import { expect } from "chai";
 import { EVENT_SPECS, EVENTS } from "../../../protocol/events.ts";
 import { METHODS } from "../../../protocol/methods.ts";
 import { readParams } from "../../../protocol/params.ts";
-import { eventExample, exampleOf } from "../../../scripts/reference/examples.ts";
+import { eventExample } from "../../../scripts/reference/examples/frames.ts";
+import { exampleOf } from "../../../scripts/reference/examples.ts";
 
 describe("an example in the reference", () => {
   for (const spec of METHODS.values()) {
