@@ -8,20 +8,15 @@
  *    deadline.
  */
 import { LemonError } from "../protocol/errors.ts";
-import {
-  JSON_BOUNDS,
-  PROTOCOL_VERSION,
-  type RequestFrame,
-  withinJsonBounds,
-} from "../protocol/frames.ts";
+import { PROTOCOL_VERSION } from "../protocol/frames.ts";
 import type { Fields, MethodSpec } from "../protocol/method.ts";
 import { type InputOf, METHODS, type MethodName, type ResultOf } from "../protocol/methods.ts";
 import { type ParamsReader, paramsReader } from "../protocol/params.ts";
-import type { Role } from "../protocol/scopes.ts";
 import { CallTable } from "./calls.ts";
 import { CallError, ConnectError, type FailedCall, refusedHandshake } from "./errors.ts";
 import { type Hello, type Incoming, type IncomingEvent, readFrame } from "./incoming.ts";
 import { Liveness, livenessFor } from "./liveness.ts";
+import { connectText, type Greeting, notSent, requestText } from "./outgoing.ts";
 import { LIVENESS_CLOSE_CODE, type OpenSocket, type Socket, type SocketClose } from "./socket.ts";
 import type { Timers } from "./timers.ts";
 
@@ -30,15 +25,6 @@ export interface CallOptions {
   readonly signal?: AbortSignal;
   /** How long to wait for the answer, in ms. Default: the method's own deadline and some grace. */
   readonly timeoutMs?: number;
-}
-
-/** Who we say we are in `connect` (control-plane-wire.md 1.3). */
-interface Greeting {
-  readonly token: string | null;
-  readonly clientId: string;
-  readonly role?: Role;
-  /** Narrows what the token grants; absent asks for all of it. */
-  readonly scopes?: readonly string[];
 }
 
 export interface ConnectionOptions {
@@ -68,14 +54,8 @@ const LONGEST_FRAME = 16_777_216;
 /** How long the peer may take to answer our closing handshake. */
 const CLOSE_GRACE_MS = 2_000;
 
-const CONNECT_ID = "connect";
-
-const BEYOND_JSON_BOUNDS = `The request is nested deeper than ${JSON_BOUNDS.depth} or has more than ${JSON_BOUNDS.items} members`;
-
 const NORMAL_CLOSURE = 1000;
 const PROTOCOL_ERROR = 1002;
-
-const utf8 = new TextEncoder();
 
 export class Connection {
   readonly #options: ConnectionOptions;
@@ -175,11 +155,7 @@ export class Connection {
 
     const { policy } = this.hello;
     const id = this.#calls.nextId();
-    const text = requestText({ type: "req", id, method, params });
-    if (exceeds(text, policy.maxPayload))
-      throw notSent("too_large", call, "The request exceeds the connection's maxPayload");
-    // Its refusal would name no request, and this one would wait for an answer until its deadline.
-    if (!withinJsonBounds(text)) throw notSent("invalid_request", call, BEYOND_JSON_BOUNDS);
+    const text = requestText(id, call, policy.maxPayload);
     if (this.#socket.bufferedBytes > policy.maxBufferedBytes)
       throw notSent("unavailable", call, "The connection does not take what already waits");
 
@@ -204,16 +180,7 @@ export class Connection {
 
   #greet(): void {
     if (this.#phase !== "opening") return;
-    const { token, clientId, role, scopes } = this.#options.greeting;
-    const params = {
-      minProtocol: PROTOCOL_VERSION,
-      maxProtocol: PROTOCOL_VERSION,
-      client: { id: clientId },
-      ...(role === undefined ? {} : { role }),
-      ...(scopes === undefined ? {} : { scopes }),
-      ...(token === null ? {} : { auth: { token } }),
-    };
-    this.#socket.send(requestText({ type: "req", id: CONNECT_ID, method: "connect", params }));
+    this.#socket.send(connectText(this.#options.greeting));
   }
 
   #receive(data: string): void {
@@ -302,34 +269,6 @@ export class Connection {
   readonly #aborted = (): void => {
     if (this.#options.signal !== null) this.#giveUp(abortedConnect(this.#options.signal));
   };
-}
-
-/** A refusal of our own, before anything left. */
-function notSent(
-  code: "unavailable" | "too_large" | "invalid_request" | "aborted",
-  call: FailedCall,
-  message: string,
-): CallError {
-  return new CallError(code, call, {
-    message: `${message}; nothing was sent`,
-    retrySafe: code === "unavailable" || code === "aborted",
-    mutationMayHaveApplied: false,
-  });
-}
-
-/** Throws `invalid_params` for what is no JSON (a cycle, a bigint). */
-function requestText(frame: RequestFrame): string {
-  try {
-    return JSON.stringify(frame);
-  } catch (cause) {
-    throw new LemonError("invalid_params", { message: "Invalid params: not JSON", cause });
-  }
-}
-
-/** Whether `text` is longer than `limit` in UTF-8; encodes it only when that is in doubt. */
-function exceeds(text: string, limit: number): boolean {
-  if (text.length * 3 <= limit) return false;
-  return text.length > limit || utf8.encode(text).length > limit;
 }
 
 function unreachable(message: string, cause?: unknown): ConnectError {

@@ -19,6 +19,7 @@ import type { NodeKey } from "../../protocol/ids.ts";
 import { AnswerReader, encodeCall, MAX_DEADLINE_MS } from "./envelope.ts";
 import { notSent, uncertain } from "./failure.ts";
 import { DEFAULT_FLOW_LIMITS, FlowControl, type FlowLimits, type Passage } from "./flow.ts";
+import { Renewals } from "./renewals.ts";
 import { ALL_REPLIES, callSubject, lastToken, replySubject, senderOf } from "./subjects.ts";
 
 /** How long a call that found no responders is sent again, and how far apart, in ms. */
@@ -30,10 +31,6 @@ const RESEND_EVERY_MS = 5;
  * link while it runs.
  */
 const ON_LINK_MS = 10_000;
-/** How long a node may keep its calls waiting while it renews its link. */
-const HOLD_MS = 3_000;
-/** How long after that the news of its old link's end may still be on their way, over another connection. */
-const RENEWED_MS = 1_000;
 /** What a call is expected to bring back when its caller does not say. */
 const DEFAULT_ANSWER_BYTES = 64 * 1024;
 /** Subject, protocol line and bookkeeping of one message. */
@@ -141,24 +138,17 @@ class Flight implements Passage {
   }
 }
 
-interface Renewal {
-  readonly serial: number;
-  readonly cancel: CancelTimer;
-}
-
 class Caller implements RpcCaller {
   readonly #connection: NatsConnection;
   readonly #clock: Clock;
   readonly #flow: FlowControl;
+  readonly #renewals: Renewals;
   readonly #onStray: (node: NodeKey) => void;
   readonly #replies: Subscription;
   readonly #flights = new Map<string, Flight>();
   readonly #flightsTo = new Map<NodeKey, Set<Flight>>();
   /** What the flow still counts, oldest first. */
   readonly #onLink = new Set<Flight>();
-  readonly #holds = new Map<NodeKey, Renewal>();
-  readonly #renewed = new Map<NodeKey, Renewal>();
-  #renewals = 0;
   #cancelSweep: CancelTimer | null = null;
   #connected = true;
   #stopped = false;
@@ -168,6 +158,7 @@ class Caller implements RpcCaller {
     this.#clock = clock;
     this.#onStray = onStray;
     this.#flow = new FlowControl({ ...DEFAULT_FLOW_LIMITS, ...limits });
+    this.#renewals = new Renewals(this.#flow, clock);
     this.#replies = connection.subscribe(ALL_REPLIES, {
       callback: (error, message) => {
         if (error === null) this.#answered(message);
@@ -204,34 +195,19 @@ class Caller implements RpcCaller {
     // Those that wait go first: the end of another would start them into a link that is gone.
     for (const flight of flights) if (!flight.sent) this.#settle(flight, notSent("node_offline"));
     for (const flight of flights) this.#settle(flight, uncertain(why, flight.mutation));
-    // Whoever asked for a pause, or had its renewal, was on that link; what comes next is on another.
-    this.#renewed.get(node)?.cancel();
-    this.#renewed.delete(node);
-    this.#holds.get(node)?.cancel();
-    if (this.#holds.delete(node)) this.#flow.release(node);
+    this.#renewals.forget(node);
   }
 
   hold(node: NodeKey): void {
-    if (this.#holds.has(node) || this.#stopped) return;
-    this.#renewals += 1;
-    const cancel = this.#clock.after(HOLD_MS, () => this.resume(node));
-    this.#holds.set(node, { serial: this.#renewals, cancel });
-    this.#flow.hold(node);
+    if (!this.#stopped) this.#renewals.hold(node);
   }
 
   resume(node: NodeKey): void {
-    const held = this.#holds.get(node);
-    if (held === undefined) return;
-    held.cancel();
-    this.#holds.delete(node);
-    this.#renewed.get(node)?.cancel();
-    const cancel = this.#clock.after(RENEWED_MS, () => this.#renewed.delete(node));
-    this.#renewed.set(node, { serial: held.serial, cancel });
-    this.#flow.release(node);
+    this.#renewals.resume(node);
   }
 
   renewal(node: NodeKey): number | null {
-    return (this.#holds.get(node) ?? this.#renewed.get(node))?.serial ?? null;
+    return this.#renewals.of(node);
   }
 
   snapshot(): { inFlight: number; waiting: number; bytesOnLinks: number } {
@@ -246,9 +222,7 @@ class Caller implements RpcCaller {
     if (this.#stopped) return;
     this.#stopped = true;
     this.#settleAll();
-    for (const node of [...this.#holds.keys()]) this.resume(node);
-    for (const { cancel } of this.#renewed.values()) cancel();
-    this.#renewed.clear();
+    this.#renewals.stop();
     this.#cancelSweep?.();
     if (!this.#connection.isClosed()) this.#replies.unsubscribe();
   }
