@@ -1,6 +1,7 @@
 /** Owns what this room needs of the node link: the parts of `transport/` that it uses, and no more. */
 import type { HubLink } from "../../transport/link/hub.ts";
-import type { CallOptions, RpcCaller } from "../../transport/rpc/caller.ts";
+import type { RpcCaller } from "../../transport/rpc/caller.ts";
+import type { CallOptions } from "../../transport/rpc/flight.ts";
 
 export type LinkCall = CallOptions;
 export type { LinkEvent } from "../../transport/link/watch.ts";
