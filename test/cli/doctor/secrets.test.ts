@@ -9,6 +9,7 @@ import {
 import { connect } from "../../../client/index.ts";
 import { type ErrorCode, LemonError } from "../../../protocol/errors.ts";
 import type { ResultOf } from "../../../protocol/methods.ts";
+import { vaultStatus } from "../../support/examined-machine.ts";
 import { FakeControlPlane } from "../../support/fake-control-plane.ts";
 import { NODE_ID } from "../../support/node-rows.ts";
 import { type TempFolder, tempFolder } from "../../support/temp-folder.ts";
@@ -82,23 +83,8 @@ describe("the doctor's look at vaults", () => {
   });
   afterEach(() => peer.stop());
 
-  const status = (fields: Partial<ResultOf<"secrets.status">>): ResultOf<"secrets.status"> => ({
-    configured: true,
-    source: "file",
-    keychainAvailable: false,
-    envFallback: false,
-    fileFallback: true,
-    keychainErrorKind: null,
-    healthy: true,
-    owner: "default",
-    count: 2,
-    cleanup: {},
-    summary: { problem: null },
-    ...fields,
-  });
-
   async function controllers(fields: Partial<ResultOf<"secrets.status">>) {
-    peer.on("secrets.status", () => status(fields));
+    peer.on("secrets.status", () => vaultStatus(fields));
     const client = await connect({ url: peer.url, token: "secret", clientId: "test" });
     try {
       return await checkControllersVault(client);
