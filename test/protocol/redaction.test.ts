@@ -54,6 +54,18 @@ describe("what is shown of a text", () => {
     }
   });
 
+  it("is all of it in any value that has nothing of the kind", () => {
+    const telling =
+      /token|secret|passw|passphrase|key|credential|cookie|authorization|bearer|:\/\//i;
+    fc.assert(
+      fc.property(fc.jsonValue(), (value) => {
+        const shown = JSON.stringify(redacted(value));
+        const given = JSON.stringify(value);
+        if (!telling.test(given)) expect(shown).to.equal(given);
+      }),
+    );
+  });
+
   it("has no value that stands behind a secret's name, whatever is around it", () => {
     const around = fc.string({ maxLength: 20 }).map((text) => text.replace(/["'\\]/g, "."));
     const name = fc.constantFrom("api_key", "DB_PASSWORD", "apiKey", "my-secret", "credentials");
@@ -81,6 +93,11 @@ describe("what is shown of a text", () => {
       "-----BEGIN ",
       "password = 'x\\'",
       "a_",
+      "token = ",
+      "api_key=",
+      "secret",
+      " ",
+      "credential \t",
     ]) {
       expect(redacted(part.repeat(200_000))).to.be.a("string");
       expect(redacted(`${part}${" ".repeat(1_000_000)}x`)).to.be.a("string");

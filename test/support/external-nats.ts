@@ -8,7 +8,9 @@ import { type Account, encodeAccount, encodeOperator, encodeUser, fmtCreds } fro
 import { createAccount, createOperator, createUser, type KeyPair } from "@nats-io/nkeys";
 import { jwtAuthenticator, type NatsConnection } from "@nats-io/transport-node";
 import { z } from "zod";
+import type { AccountSigner } from "../../transport/keys/authority.ts";
 import { controllerAccount, systemAccount } from "../../transport/keys/claims.ts";
+import { openOperatorKey } from "../../transport/keys/handed-keys.ts";
 import { hubConfig } from "../../transport/nats-server/config.ts";
 import { choosePorts } from "../../transport/nats-server/ports.ts";
 import { startServer, type TestServer } from "./nats.ts";
@@ -259,3 +261,8 @@ async function jetStreamLeads({ operator, servers }: ExternalCluster, size: numb
 const jszAnswer = z.object({
   data: z.object({ meta_cluster: z.object({ leader: z.string().min(1) }) }),
 });
+
+/** Signs with the key that the operator of `nats` hands to the controller. */
+export function signerOf({ operatorKey, controllerAccount }: NatsOperator): AccountSigner {
+  return openOperatorKey({ path: operatorKey, name: "--nats-operator-key" }, controllerAccount);
+}
