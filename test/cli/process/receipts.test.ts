@@ -1,9 +1,9 @@
 import { expect } from "chai";
-import { LemonError } from "../../protocol/errors.ts";
-import { FakeControlPlane, SILENCE } from "../support/fake-control-plane.ts";
-import { ManualTimers } from "../support/manual-timers.ts";
-import { bare, base64, completed, NODE_ID, nodeList, nodeRow } from "../support/node-rows.ts";
-import { TestShell } from "../support/test-shell.ts";
+import { LemonError } from "../../../protocol/errors.ts";
+import { FakeControlPlane, SILENCE } from "../../support/fake-control-plane.ts";
+import { ManualTimers } from "../../support/manual-timers.ts";
+import { bare, base64, completed, NODE_ID, nodeList, nodeRow } from "../../support/node-rows.ts";
+import { TestShell } from "../../support/test-shell.ts";
 
 describe("lemon process", () => {
   let peer: FakeControlPlane;

@@ -1,14 +1,14 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect } from "chai";
-import { writeControllerRecord } from "../../cli/controller-record.ts";
-import { ownIdentity } from "../../host/process-identity.ts";
-import { LemonError } from "../../protocol/errors.ts";
-import { FakeControlPlane, SILENCE } from "../support/fake-control-plane.ts";
-import { type Ended, LemonProcess } from "../support/lemon-process.ts";
-import { base64, completed, NODE_ID, nodeList, nodeRow } from "../support/node-rows.ts";
-import { type TempFolder, tempFolder } from "../support/temp-folder.ts";
-import { TEST_TLS } from "../support/tls-fixture.ts";
+import { writeControllerRecord } from "../../../cli/controller-record.ts";
+import { ownIdentity } from "../../../host/process-identity.ts";
+import { LemonError } from "../../../protocol/errors.ts";
+import { FakeControlPlane, SILENCE } from "../../support/fake-control-plane.ts";
+import { type Ended, LemonProcess } from "../../support/lemon-process.ts";
+import { base64, completed, NODE_ID, nodeList, nodeRow } from "../../support/node-rows.ts";
+import { type TempFolder, tempFolder } from "../../support/temp-folder.ts";
+import { TEST_TLS } from "../../support/tls-fixture.ts";
 
 const EVERY_BYTE = Uint8Array.from({ length: 256 }, (_, index) => index);
 
