@@ -36,14 +36,13 @@ import { openReceiptStore } from "../../transport/receipts/open.ts";
 import { EXIT } from "../exit.ts";
 import type { HostAgentOptions } from "../host-agent-options.ts";
 import { printable } from "../printable.ts";
-import { Announcement } from "./announcement.ts";
 import { runtimeMode } from "./build.ts";
-import { confidential } from "./confidential.ts";
-import { type RoleContext, roleContext } from "./context.ts";
-import { DRAIN_MS, type Foreground, takeForeground, untilAsked, wasGivenUp } from "./foreground.ts";
+import type { RoleContext } from "./context.ts";
+import { DRAIN_MS, untilAsked } from "./foreground.ts";
 import { claimIdentity, openHome } from "./home.ts";
 import { socketGroup } from "./host-agent-group.ts";
 import { type HostAgentStore, openHostAgentStore } from "./host-agent-store.ts";
+import { type Role, runRole } from "./role.ts";
 
 const GATEWAY = {
   id: "gateway",
@@ -56,24 +55,13 @@ const GATEWAY = {
 const RESTART = { deadlineMs: 60_000 } as const;
 
 /** Runs until it is asked to end; answers the exit code. */
-export async function runHostAgent(given: HostAgentOptions): Promise<number> {
-  const options = confidential(given);
-  const announcement = new Announcement(options.json);
+export function runHostAgent(given: HostAgentOptions): Promise<number> {
   const manager = takeServiceManager(process.env);
-  using foreground = takeForeground();
-  try {
-    const context = roleContext(options.environment, announcement, foreground.asked);
-    return await serve(options, context, announcement, foreground, manager);
-  } catch (failure) {
-    return wasGivenUp(failure) ? EXIT.ok : announcement.failed(failure, EXIT.failure);
-  }
+  return runRole(given, (role) => serve(role, manager));
 }
 
 async function serve(
-  options: HostAgentOptions,
-  context: RoleContext,
-  announcement: Announcement,
-  foreground: Foreground,
+  { options, context, announcement, foreground }: Role<HostAgentOptions>,
   manager: ServiceManager,
 ): Promise<number> {
   const { clock, log, say } = context;

@@ -25,22 +25,14 @@ import { quiesce } from "../../transport/rpc/relink.ts";
 import { inboxPrefix } from "../../transport/rpc/subjects.ts";
 import { EXIT } from "../exit.ts";
 import type { JoinOptions } from "../options.ts";
-import { Announcement } from "./announcement.ts";
 import { NODE_CAPABILITIES } from "./capabilities.ts";
-import { confidential } from "./confidential.ts";
-import { type RoleContext, roleContext } from "./context.ts";
 import { enrol, vet } from "./enrol.ts";
-import {
-  type Foreground,
-  takeForeground,
-  unlessAsked,
-  untilAsked,
-  wasGivenUp,
-} from "./foreground.ts";
+import { unlessAsked, untilAsked } from "./foreground.ts";
 import { claimIdentity, nodeFolders, openHome, storeFolders } from "./home.ts";
 import { joinExitCode, LIFE_ENDS, withAdvice } from "./join-failure.ts";
 import { natsServerBinary } from "./nats-binary.ts";
 import { type NodeServices, startNodeServices } from "./node-services.ts";
+import { type Role, runRole } from "./role.ts";
 import { Vaults } from "./vaults.ts";
 import { type LinkOpening, openWorkerChannel, type WorkerEnd } from "./worker-channel.ts";
 
@@ -51,29 +43,18 @@ const FIRST_LINK_MS = 10_000;
 const CURRENT = { deadlineMs: 5_000 } as const;
 
 /** Runs until it is asked to end, or its life is over; answers the exit code. */
-export async function runJoin(given: JoinOptions): Promise<number> {
-  const options = confidential(given);
-  const announcement = new Announcement(options.json);
-  using foreground = takeForeground();
-  try {
-    return await serve(
-      options,
-      roleContext(options.environment, announcement, foreground.asked),
-      announcement,
-      foreground,
-    );
-  } catch (failure) {
-    if (wasGivenUp(failure)) return EXIT.ok;
-    return announcement.failed(withAdvice(failure, options), joinExitCode(failure));
-  }
+export function runJoin(given: JoinOptions): Promise<number> {
+  return runRole(given, serve, (failure, announcement) =>
+    announcement.failed(withAdvice(failure, given), joinExitCode(failure)),
+  );
 }
 
-async function serve(
-  options: JoinOptions,
-  context: RoleContext,
-  announcement: Announcement,
-  foreground: Foreground,
-): Promise<number> {
+async function serve({
+  options,
+  context,
+  announcement,
+  foreground,
+}: Role<JoinOptions>): Promise<number> {
   const { clock, log, environment } = context;
   await using stack = new AsyncDisposableStack();
   await openHome(options.home);

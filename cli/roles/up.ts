@@ -2,37 +2,22 @@
 import { LemonError } from "../../protocol/errors.ts";
 import { EXIT } from "../exit.ts";
 import type { UpOptions } from "../options.ts";
-import { Announcement } from "./announcement.ts";
-import { confidential } from "./confidential.ts";
-import { type RoleContext, roleContext } from "./context.ts";
+import type { Announcement } from "./announcement.ts";
 import { type Controller, startController } from "./controller.ts";
 import { firstRun } from "./first-run.ts";
-import { type Foreground, takeForeground, untilAsked, wasGivenUp } from "./foreground.ts";
+import { untilAsked } from "./foreground.ts";
 import { type LocalNode, startLocalNode } from "./local-node.ts";
+import { type Role, runRole } from "./role.ts";
 
 /** Runs until it is asked to end; answers the exit code. */
-export async function runUp(given: UpOptions): Promise<number> {
-  const options = confidential(given);
-  const announcement = new Announcement(options.json);
-  using foreground = takeForeground();
-  try {
-    return await serve(
-      options,
-      roleContext(options.environment, announcement, foreground.asked),
-      announcement,
-      foreground,
-    );
-  } catch (failure) {
-    return wasGivenUp(failure) ? EXIT.ok : announcement.failed(failure, EXIT.failure);
-  }
-}
+export const runUp = (given: UpOptions): Promise<number> => runRole(given, serve);
 
-async function serve(
-  options: UpOptions,
-  context: RoleContext,
-  announcement: Announcement,
-  foreground: Foreground,
-): Promise<number> {
+async function serve({
+  options,
+  context,
+  announcement,
+  foreground,
+}: Role<UpOptions>): Promise<number> {
   await using controller = await startController(options, context);
   const { localNodeRefused } = controller.hub;
   if (localNodeRefused !== null) context.say(localNodeRefused);
