@@ -15,7 +15,7 @@ import {
   nodeProcessGet,
   nodeProcessRun,
 } from "../../protocol/methods/process.ts";
-import type { ResultOf } from "../../protocol/methods.ts";
+import type { ParamsOf, ResultOf } from "../../protocol/methods.ts";
 import {
   PROCESS_BOUNDS,
   type ProcessIdRequest,
@@ -23,7 +23,7 @@ import {
   type ProcessRunRequest,
   processReceipt,
 } from "../../protocol/process.ts";
-import type { MethodHandlers } from "../session/handler.ts";
+import type { Caller, MethodHandlers } from "../session/handler.ts";
 import type { Directory } from "./directory.ts";
 import type { Fleet } from "./fleet.ts";
 
@@ -76,6 +76,21 @@ export function processMethods(options: ProcessMethodsOptions): MethodHandlers<P
     }
   };
 
+  const askById = (
+    spec: typeof nodeProcessGet | typeof nodeProcessCancel,
+    params: ParamsOf<"node.process.get">,
+    { connectionId }: Caller,
+  ): Promise<ProcessReceipt> =>
+    ask(params.nodeId, {
+      method: spec.name,
+      mutation: spec.effect === "mutation",
+      retrySafe: spec.retrySafe,
+      params: { processId: params.processId },
+      deadlineMs: spec.deadlineMs(params),
+      outputBytes: PROCESS_BOUNDS.outputBytes.max,
+      caller: connectionId,
+    });
+
   return {
     "node.process.run": async (params, caller) => {
       const { nodeId, stdinBase64, ...fields } = params;
@@ -93,30 +108,10 @@ export function processMethods(options: ProcessMethodsOptions): MethodHandlers<P
     },
 
     "node.process.get": async (params, caller) =>
-      toWire(
-        await ask(params.nodeId, {
-          method: nodeProcessGet.name,
-          mutation: false,
-          retrySafe: nodeProcessGet.retrySafe,
-          params: { processId: params.processId },
-          deadlineMs: nodeProcessGet.deadlineMs(params),
-          outputBytes: PROCESS_BOUNDS.outputBytes.max,
-          caller: caller.connectionId,
-        }),
-      ),
+      toWire(await askById(nodeProcessGet, params, caller)),
 
     "node.process.cancel": async (params, caller) =>
-      existing(
-        await ask(params.nodeId, {
-          method: nodeProcessCancel.name,
-          mutation: true,
-          retrySafe: nodeProcessCancel.retrySafe,
-          params: { processId: params.processId },
-          deadlineMs: nodeProcessCancel.deadlineMs(params),
-          outputBytes: PROCESS_BOUNDS.outputBytes.max,
-          caller: caller.connectionId,
-        }),
-      ),
+      existing(await askById(nodeProcessCancel, params, caller)),
   };
 }
 

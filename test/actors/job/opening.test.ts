@@ -1,52 +1,16 @@
 import { expect } from "chai";
 import type { Jobs } from "../../../actors/job/messages.ts";
 import { JobOpening } from "../../../actors/job/opening.ts";
-import type { JobState } from "../../../actors/job/state.ts";
 import { LemonError } from "../../../protocol/errors.ts";
 import { HostAgentError } from "../../../protocol/host-agent/errors.ts";
-import type { OpenReceiptStore, StoreState } from "../../../transport/receipts/receipt.ts";
 import { FakeClock } from "../../support/fake-clock.ts";
 import { refusedWith } from "../../support/job-room.ts";
 import { logLines } from "../../support/log-lines.ts";
-
-class Store {
-  condition: StoreState = "serving";
-  closed = 0;
-  #changed: () => void = () => {};
-
-  become(condition: StoreState): void {
-    this.condition = condition;
-    this.#changed();
-  }
-
-  asOpen(): OpenReceiptStore<JobState> {
-    const store = this;
-    return {
-      admit: () => Promise.reject(new LemonError("internal_error")),
-      advance: () => Promise.reject(new LemonError("internal_error")),
-      read: () => Promise.resolve(null),
-      ids: () => Promise.resolve([]),
-      retained: 0,
-      storeId: "store",
-      lastWitnessedSequence: 0,
-      damage: null,
-      get condition() {
-        return store.condition;
-      },
-      watch(changed) {
-        store.#changed = changed;
-        return () => {};
-      },
-      async close() {
-        store.closed += 1;
-      },
-    };
-  }
-}
+import { StoreCondition } from "../../support/store-condition.ts";
 
 describe("The opening of jobs", () => {
   let clock: FakeClock;
-  let store: Store;
+  let store: StoreCondition;
   let drained: number;
   let attempts: number;
   /** What the attempts to come meet. */
@@ -55,7 +19,7 @@ describe("The opening of jobs", () => {
 
   beforeEach(() => {
     clock = new FakeClock();
-    store = new Store();
+    store = new StoreCondition();
     drained = 0;
     attempts = 0;
     failures = [];

@@ -1,24 +1,16 @@
 /** Proves files on nodes as a client asks for them: what is passed on, what is believed, what each failure says. */
 import { expect } from "chai";
+import type { FileMethod } from "../../../actors/node/file-methods.ts";
 import { NODE_CAPABILITIES } from "../../../cli/roles/capabilities.ts";
 import { LemonError } from "../../../protocol/errors.ts";
-import { METHODS, type MethodName } from "../../../protocol/methods.ts";
+import { FILE_METHODS } from "../../../protocol/methods/files.ts";
+import { METHODS } from "../../../protocol/methods.ts";
 import { readParams } from "../../../protocol/params.ts";
 import { exampleOf } from "../../../scripts/reference/examples.ts";
 import { NodesRoom, operator } from "../../support/nodes-room.ts";
 import { refusalOf } from "../../support/refusal.ts";
 
-const FILE_METHODS = [
-  "node.fs.list",
-  "node.fs.stat",
-  "node.fs.read",
-  "node.fs.write",
-  "node.fs.mkdir",
-  "node.fs.move",
-  "node.fs.delete.preview",
-  "node.fs.delete",
-] as const satisfies readonly MethodName[];
-type FileMethod = (typeof FILE_METHODS)[number];
+const METHODS_OF_FILES = FILE_METHODS.map(({ name }) => name);
 
 const isRead = (method: FileMethod): boolean => METHODS.get(method)?.effect === "read";
 
@@ -52,7 +44,7 @@ describe("a file method", () => {
   };
   const sent = () => room.link.calls.at(-1)?.call;
 
-  for (const method of FILE_METHODS) {
+  for (const method of METHODS_OF_FILES) {
     it(`${method} answers what the contract says, of what the node answers`, async () => {
       const answered = await call(method);
       expect(answered).to.deep.equal(exampleOf(method).result);

@@ -1,8 +1,9 @@
 /** Proves secrets on nodes as a client asks for them: what is sealed, what is believed, what each failure says. */
 import { createCurve, type KeyPair } from "@nats-io/nkeys";
 import { expect } from "chai";
+import type { SecretMethod } from "../../../actors/node/secret-methods.ts";
 import { LemonError } from "../../../protocol/errors.ts";
-import { METHODS, type MethodName } from "../../../protocol/methods.ts";
+import { METHODS } from "../../../protocol/methods.ts";
 import { readParams } from "../../../protocol/params.ts";
 import { exampleOf } from "../../../scripts/reference/examples.ts";
 import { openSealed, type Sealed } from "../../../transport/keys/sealing.ts";
@@ -15,8 +16,7 @@ const SECRET_METHODS = [
   "node.secrets.delete",
   "node.secrets.receipt",
   "node.secrets.rotate",
-] as const satisfies readonly MethodName[];
-type SecretMethod = (typeof SECRET_METHODS)[number];
+] as const satisfies readonly SecretMethod[];
 
 const CAPABILITIES = Object.fromEntries(SECRET_METHODS.map((name) => [name, { version: 1 }]));
 const NAME = "canary/name-7d1e";

@@ -3,12 +3,11 @@ import { expect } from "chai";
 import pino from "pino";
 import { ProcessOpening } from "../../../actors/process-run/opening.ts";
 import type { ProcessService } from "../../../actors/process-run/service.ts";
-import type { ProcessState } from "../../../actors/process-run/state.ts";
 import { type ErrorCode, LemonError } from "../../../protocol/errors.ts";
 import type { ProcessReceipt } from "../../../protocol/process.ts";
-import type { OpenReceiptStore, StoreState } from "../../../transport/receipts/receipt.ts";
 import { FakeClock, settle } from "../../support/fake-clock.ts";
 import { refusalOf } from "../../support/refusal.ts";
+import { StoreCondition } from "../../support/store-condition.ts";
 
 const RECEIPT: ProcessReceipt = {
   processId: "a",
@@ -20,45 +19,9 @@ const RECEIPT: ProcessReceipt = {
   outputTruncated: true,
 };
 
-/** A store of which only what the opening looks at is real. */
-class Store {
-  condition: StoreState = "serving";
-  closed = 0;
-  readonly #watchers: (() => void)[] = [];
-
-  become(condition: StoreState): void {
-    this.condition = condition;
-    for (const changed of this.#watchers) changed();
-  }
-
-  asOpen(): OpenReceiptStore<ProcessState> {
-    const store = this;
-    return {
-      admit: () => Promise.reject(new LemonError("internal_error")),
-      advance: () => Promise.reject(new LemonError("internal_error")),
-      read: () => Promise.resolve(null),
-      ids: () => Promise.resolve([]),
-      retained: 7,
-      storeId: "store",
-      lastWitnessedSequence: 9,
-      damage: null,
-      get condition() {
-        return store.condition;
-      },
-      watch(changed) {
-        store.#watchers.push(changed);
-        return () => {};
-      },
-      async close() {
-        store.closed += 1;
-      },
-    };
-  }
-}
-
 class Room {
   readonly clock = new FakeClock();
-  readonly store = new Store();
+  readonly store = new StoreCondition();
   readonly drains: (number | undefined)[] = [];
   attempts = 0;
   /** Why the next attempt fails; null: it succeeds. */

@@ -12,6 +12,7 @@ import {
   shellRun,
   until,
 } from "../../support/role-stage.ts";
+import { MOMENTS_OF_UP, seen } from "../../support/start-moments.ts";
 
 const TOKEN = "operator-token-of-the-ends-0123456789";
 const OPERATOR = { LEMON_CONTROL_PLANE_OPERATOR_TOKEN: TOKEN };
@@ -112,14 +113,7 @@ describe("the end of a role", () => {
   });
 
   it("comes in order however early in its start it is asked", async () => {
-    const moments: readonly [string, (home: string, role: RoleProcess) => Promise<unknown>][] = [
-      ["identity taken", (home) => seen(join(home, "controller", "lock"))],
-      ["server recorded", (home) => seen(join(home, "controller", "hub", "server.json"))],
-      ["server ready", (_, role) => logged(role, "nats-server is ready")],
-      ["store open", (_, role) => logged(role, "receipt store is open")],
-      ["ready", (_, role) => role.said("ready")],
-    ];
-    for (const [moment, come] of moments) {
+    for (const [moment, come] of MOMENTS_OF_UP) {
       const home = join(stage.path, moment);
       const role = stage.role(["up", "--port", "0"], home, OPERATOR);
       await come(home, role);
@@ -202,8 +196,4 @@ describe("the end of a role", () => {
     );
     expect(truth).to.include({ state: "completed", exitCode: 0 });
   });
-
-  const seen = (path: string) => until(path, () => existsSync(path) || undefined);
-  const logged = (role: RoleProcess, line: string) =>
-    role.until(() => role.log.includes(line) || undefined);
 });

@@ -5,8 +5,8 @@ import type { Client } from "../../../client/index.ts";
 import { isAlive, type ProcessIdentity, waitForEnd } from "../../../host/process-identity.ts";
 import { identityOf } from "../../support/native-run.ts";
 import { refusalOf } from "../../support/refusal.ts";
-import type { RoleProcess } from "../../support/role-process.ts";
 import { RoleStage, recordedServer, shellRun, until } from "../../support/role-stage.ts";
+import { logged, MOMENTS_OF_UP, type Moment, seen } from "../../support/start-moments.ts";
 
 const TOKEN = "operator-token-of-the-killed-0123456789";
 const OPERATOR = { LEMON_CONTROL_PLANE_OPERATOR_TOKEN: TOKEN };
@@ -123,15 +123,7 @@ describe("a role that is killed with SIGKILL", () => {
   });
 
   it("can be started again, at whatever moment of its start it was killed", async () => {
-    const moments: readonly [string, (home: string, role: RoleProcess) => Promise<unknown>][] = [
-      ["identity taken", (home) => seen(join(home, "controller", "lock"))],
-      ["keys made", (home) => seen(join(home, "controller", "keys", "authority.json"))],
-      ["server recorded", (home) => seen(join(home, "controller", "hub", "server.json"))],
-      ["server ready", (_, role) => logged(role, "nats-server is ready")],
-      ["store open", (_, role) => logged(role, "receipt store is open")],
-      ["ready", (_, role) => role.said("ready")],
-    ];
-    for (const [moment, come] of moments) {
+    for (const [moment, come] of MOMENTS_OF_UP) {
       const home = join(stage.path, moment);
       const killed = stage.role(["up", "--port", "0"], home, OPERATOR);
       await come(home, killed);
@@ -156,7 +148,7 @@ describe("a role that is killed with SIGKILL", () => {
     const controller = await stage.controller("start", { environment: OPERATOR });
     const client = await stage.client(controller.url, TOKEN);
     const node = (home: string): string => join(home, "nodes", "worker");
-    const moments: readonly [string, (home: string, role: RoleProcess) => Promise<unknown>][] = [
+    const moments: readonly (readonly [string, Moment])[] = [
       ["identity taken", (home) => seen(join(node(home), "lock"))],
       ["approved", (home) => seenEnrolment(join(home, "nodes", "execution"))],
       ["life opened", (home) => seen(join(node(home), "link", "a.creds"))],
@@ -183,7 +175,6 @@ describe("a role that is killed with SIGKILL", () => {
     }
   });
 
-  const seen = (path: string) => until(path, () => existsSync(path) || undefined);
   /** What the machine keeps of its approval; a file that is still being written has another name. */
   const seenEnrolment = async (folder: string) => {
     await seen(folder);
@@ -201,8 +192,6 @@ describe("a role that is killed with SIGKILL", () => {
         undefined,
     );
   };
-  const logged = (role: RoleProcess, line: string) =>
-    role.until(() => role.log.includes(line) || undefined);
   const runRecords = (home: string) =>
     readdirSync(join(home, "run")).filter((name) => name.endsWith(".json"));
 });
