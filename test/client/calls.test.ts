@@ -1,51 +1,26 @@
+/** Proves what becomes of a call that is answered, and of one that is refused before it is sent. */
 import { expect } from "chai";
-import { CallError, type Client, type ConnectOptions, connect } from "../../client/index.ts";
-import { socketOpener } from "../../client/node/socket.ts";
+import type { CallError, Client } from "../../client/index.ts";
 import { LemonError } from "../../protocol/errors.ts";
-import type { MethodName } from "../../protocol/methods.ts";
-import { FakeControlPlane, type PeerConnection, SILENCE } from "../support/fake-control-plane.ts";
-import { ManualTimers } from "../support/manual-timers.ts";
+import { CallingClient, callError, RUN } from "../support/calling-client.ts";
+import {
+  type FakeControlPlane,
+  type PeerConnection,
+  SILENCE,
+} from "../support/fake-control-plane.ts";
 import { bare, completed, NODE_ID, nodeList, nodeRow } from "../support/node-rows.ts";
 import { refusalOf } from "../support/refusal.ts";
 
-const RUN = {
-  nodeId: NODE_ID,
-  processId: "t:1",
-  cwd: ".",
-  argv: ["true"],
-  stdinBase64: "",
-  timeoutMs: 1_000,
-  maxOutputBytes: 1,
-};
-
-async function callError(attempt: () => unknown): Promise<CallError> {
-  const error = await refusalOf(attempt);
-  if (!(error instanceof CallError)) throw error;
-  return error;
-}
-
 describe("a call", () => {
+  let calling: CallingClient;
   let peer: FakeControlPlane;
   let client: Client;
 
-  async function start(
-    options: Parameters<typeof FakeControlPlane.start>[0] = {},
-    more: Partial<ConnectOptions> = {},
-  ): Promise<void> {
-    peer = await FakeControlPlane.start(options);
-    client = await connect({
-      url: peer.url,
-      clientId: "test",
-      openSocket: socketOpener(),
-      ...more,
-    });
+  async function start(...how: Parameters<typeof CallingClient.start>): Promise<void> {
+    calling = await CallingClient.start(...how);
+    ({ peer, client } = calling);
   }
-
-  afterEach(async () => {
-    client.close();
-    await peer.stop();
-    expect(peer.breaches).to.deep.equal([]);
-  });
+  afterEach(() => calling.close());
 
   it("resolves with the method's validated result", async () => {
     await start();
@@ -281,169 +256,6 @@ describe("a call", () => {
       expect(await closed).to.equal(1002);
     });
   }
-
-  it("that is a mutation is uncertain when the line is cut, and names the read that settles it", async () => {
-    await start();
-    peer.on("node.process.run", (_params, connection) => {
-      connection.drop();
-      return SILENCE;
-    });
-    const error = await callError(() => client.call("node.process.run", RUN));
-    expect(error).to.include({
-      code: "link_lost",
-      wire: "UNAVAILABLE",
-      retrySafe: false,
-      mutationMayHaveApplied: true,
-      answered: false,
-    });
-    expect(error.settledBy).to.deep.equal({
-      method: "node.process.get",
-      params: { nodeId: NODE_ID, processId: "t:1" },
-    });
-    expect(error.message).to.include("node.process.get").and.to.include("t:1");
-  });
-
-  for (const operationId of [undefined, "o:1"]) {
-    it(`that is cut off names the read of a secret's proof ${operationId === undefined ? "not, when it has no" : "by its"} operation id`, async () => {
-      await start();
-      peer.on("node.secrets.set", (_params, connection) => {
-        connection.drop();
-        return SILENCE;
-      });
-      const given = { nodeId: NODE_ID, name: "token", value: "canary-value" };
-      const id = operationId === undefined ? {} : { operationId };
-      const error = await callError(() => client.call("node.secrets.set", { ...given, ...id }));
-      expect(error.mutationMayHaveApplied).to.equal(true);
-      expect(error.message).to.not.include("canary");
-      expect(error.settledBy).to.deep.equal(
-        operationId === undefined
-          ? null
-          : { method: "node.secrets.receipt", params: { nodeId: NODE_ID, operationId } },
-      );
-    });
-  }
-
-  it("that is a read may be repeated when the line is cut", async () => {
-    await start();
-    peer.on("node.list", (_params, connection) => {
-      connection.drop();
-      return SILENCE;
-    });
-    const error = await callError(() => client.call("node.list", {}));
-    expect(error).to.include({
-      code: "link_lost",
-      retrySafe: true,
-      mutationMayHaveApplied: false,
-      settledBy: null,
-    });
-  });
-
-  it("keeps an answer that came before the line was cut", async () => {
-    await start();
-    peer.on("node.process.run", (_params, connection) => {
-      connection.frame({ type: "res", id: "c1", ok: true, payload: completed("t:1") });
-      connection.close(1001, "going away");
-      return SILENCE;
-    });
-    const receipt = await client.call("node.process.run", RUN);
-    expect(receipt.state).to.equal("completed");
-  });
-
-  const settlements: readonly {
-    readonly method: MethodName;
-    readonly params: Record<string, unknown>;
-    readonly settledBy: unknown;
-  }[] = [
-    {
-      method: "node.process.cancel",
-      params: { nodeId: NODE_ID, processId: "t:1" },
-      settledBy: {
-        method: "node.process.get",
-        params: { nodeId: NODE_ID, processId: "t:1" },
-      },
-    },
-    {
-      method: "node.rename",
-      params: { nodeId: NODE_ID, name: "n" },
-      settledBy: { method: "node.describe", params: { nodeId: NODE_ID } },
-    },
-    {
-      method: "node.revoke",
-      params: { nodeId: NODE_ID },
-      settledBy: { method: "node.describe", params: { nodeId: NODE_ID } },
-    },
-    {
-      method: "node.remove",
-      params: { nodeId: NODE_ID },
-      settledBy: { method: "node.list", params: {} },
-    },
-    {
-      method: "node.pair.approve",
-      params: { pairingId: "p" },
-      settledBy: { method: "node.pair.list", params: {} },
-    },
-    { method: "connect.challenge", params: { challenge: "c" }, settledBy: null },
-  ];
-  for (const { method, params, settledBy } of settlements) {
-    it(`to ${method} whose answer is lost is settled by ${JSON.stringify(settledBy)}`, async () => {
-      await start();
-      peer.on(method, (_params, connection) => {
-        connection.drop();
-        return SILENCE;
-      });
-      const error = await callError(() => client.call(method, params as never));
-      expect(error.mutationMayHaveApplied).to.equal(true);
-      expect(error.settledBy).to.deep.equal(settledBy);
-    });
-  }
-
-  it("ends at its own deadline, and its late answer goes to nobody", async () => {
-    const timers = new ManualTimers();
-    await start({}, { timers });
-    const release = Promise.withResolvers<void>();
-    peer.on("node.process.run", async () => {
-      await release.promise;
-      return completed("t:1");
-    });
-    const lost = callError(() => client.call("node.process.run", RUN));
-    await peer.seen("node.process.run");
-    // The broker waits timeoutMs + 5 s, the control plane 1 s more; the way there and back has 5 s.
-    expect(timers.delaysMs).to.include(12_000);
-    timers.advance(11_999);
-    timers.advance(1);
-    expect(await lost).to.include({
-      code: "timeout",
-      wire: "TIMEOUT",
-      mutationMayHaveApplied: true,
-    });
-    peer.on("node.process.get", ({ processId }) => bare(processId, "running"));
-    release.resolve();
-    const receipt = await client.call("node.process.get", { nodeId: NODE_ID, processId: "t:2" });
-    expect(receipt.processId).to.equal("t:2");
-  });
-
-  it("ends when its caller says so; what was sent stays uncertain", async () => {
-    await start();
-    peer.on("node.process.run", () => SILENCE);
-    const stop = new AbortController();
-    const stopped = callError(() => client.call("node.process.run", RUN, { signal: stop.signal }));
-    await peer.seen("node.process.run");
-    stop.abort(new Error("enough"));
-    const error = await stopped;
-    expect(error).to.include({ code: "aborted", mutationMayHaveApplied: true });
-    expect(error.cause).to.have.property("message", "enough");
-  });
-
-  it("sends nothing for a caller that had already stopped", async () => {
-    await start();
-    const error = await callError(() =>
-      client.call("node.process.run", RUN, { signal: AbortSignal.abort() }),
-    );
-    expect(error).to.include({ code: "aborted", mutationMayHaveApplied: false, retrySafe: true });
-    peer.on("node.list", () => nodeList());
-    await client.call("node.list", {});
-    expect(peer.count("node.process.run")).to.equal(0);
-  });
 
   it("beyond the bound of calls in flight is refused before anything is sent", async () => {
     await start({}, { maxInFlight: 2 });
