@@ -9,7 +9,6 @@
  * 3. `onClose` listeners hear of every connection's end before the next attempt begins, so `close`
  *    called there is the last word.
  */
-import { LemonError } from "../protocol/errors.ts";
 import type { InputOf, MethodName, ResultOf } from "../protocol/methods.ts";
 import type { Role } from "../protocol/scopes.ts";
 import type { BackoffPolicy } from "./backoff.ts";
@@ -17,7 +16,6 @@ import type { CallOptions } from "./connection.ts";
 import type { ConnectError } from "./errors.ts";
 import type { ClientEvent, EventsOptions } from "./events.ts";
 import type { Hello } from "./incoming.ts";
-import { ReconnectingClient } from "./reconnecting-client.ts";
 import type { OpenSocket, SocketClose } from "./socket.ts";
 import type { Timers } from "./timers.ts";
 
@@ -85,19 +83,4 @@ export interface Client {
   close(code?: number, reason?: string): void;
   /** Resolves when nothing follows any more: null after `close`, else what ended it for good. */
   readonly ended: Promise<ConnectError | null>;
-}
-
-/**
- * Connects. Resolves with a connected client or rejects with a `ConnectError`. With `reconnect` the
- * first connection is tried for as long as the later ones: until `signal` aborts or it is refused.
- */
-export async function connect(options: ConnectOptions): Promise<Client> {
-  const protocol = URL.parse(options.url)?.protocol;
-  if (protocol !== "ws:" && protocol !== "wss:")
-    throw new LemonError("invalid_params", {
-      message: "The controller's URL must be ws:// or wss://",
-    });
-  const client = new ReconnectingClient(options);
-  await client.start();
-  return client;
 }

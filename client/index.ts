@@ -5,7 +5,8 @@
 export { type ErrorCode, LemonError } from "../protocol/errors.ts";
 export type { InputOf, MethodName, ResultOf } from "../protocol/methods.ts";
 export { type BackoffPolicy, DEFAULT_BACKOFF } from "./backoff.ts";
-export { type Client, type ConnectionEnd, type ConnectOptions, connect } from "./client.ts";
+export type { Client, ConnectionEnd, ConnectOptions } from "./client.ts";
+export { connect } from "./connect.ts";
 export type { CallOptions } from "./connection.ts";
 export { CallError, ConnectError } from "./errors.ts";
 export {

@@ -9,7 +9,7 @@ import { type ErrorCode, LemonError } from "../../protocol/errors.ts";
 import { LocalFailure } from "../exit.ts";
 import type { Report } from "../report.ts";
 import type { Shell } from "../shell.ts";
-import { fetchFile } from "./get.ts";
+import { fetchFile } from "./fetch.ts";
 import type { Link } from "./link.ts";
 import { localFailure } from "./local.ts";
 import { below } from "./place.ts";

@@ -16,9 +16,9 @@ import type { Shell } from "../shell.ts";
 import type { Link } from "./link.ts";
 import { localFailure } from "./local.ts";
 import { below } from "./place.ts";
-import { type PutFlags, Upload } from "./put.ts";
 import { Source } from "./source.ts";
 import { TreeReport } from "./tree-report.ts";
+import { Upload, type UploadFlags } from "./upload.ts";
 
 /** From where, and to where. */
 interface Going {
@@ -30,7 +30,7 @@ interface Going {
 export async function putTree(
   shell: Shell,
   report: Report,
-  flags: PutFlags,
+  flags: UploadFlags,
   link: Link,
   { nodeId, path, local }: Going,
 ): Promise<number> {
@@ -52,11 +52,11 @@ const LEFT_OUT: ReadonlySet<ErrorCode> = new Set(["already_exists", "is_director
 class Descent {
   readonly #shell: Shell;
   readonly #report: Report;
-  readonly #flags: PutFlags;
+  readonly #flags: UploadFlags;
   readonly #link: Link;
   readonly #told: TreeReport;
 
-  constructor(shell: Shell, report: Report, flags: PutFlags, link: Link, told: TreeReport) {
+  constructor(shell: Shell, report: Report, flags: UploadFlags, link: Link, told: TreeReport) {
     this.#shell = shell;
     this.#report = report;
     this.#flags = flags;

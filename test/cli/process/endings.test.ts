@@ -1,3 +1,4 @@
+/** Proves how `lemon process run` ends, and what it says, after each receipt and each refusal. */
 import { expect } from "chai";
 import { LemonError } from "../../../protocol/errors.ts";
 import type { ResultOf } from "../../../protocol/methods.ts";

@@ -1,3 +1,4 @@
+/** Proves that `lemon process run` sends nothing of what it does not understand. */
 import { expect } from "chai";
 import { ProcessCommand } from "../../support/process-command.ts";
 

@@ -1,3 +1,9 @@
+/**
+ * The attack table of the node link: what a machine that holds a node's credentials can try with a peer
+ * of its own making. Each attack is shown to have no effect on another node, on the hub's JetStream and
+ * on the controller; and the peer itself is shown able to do what a node may, so that none of it is
+ * refused for a wrong reason.
+ */
 import { jetstream } from "@nats-io/jetstream";
 import { encodeUser } from "@nats-io/jwt";
 import { createAccount, createUser } from "@nats-io/nkeys";

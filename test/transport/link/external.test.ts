@@ -1,3 +1,4 @@
+/** Proves the node link on a NATS that is not ours, with its operator's key and without. */
 import { join } from "node:path";
 import { createUser } from "@nats-io/nkeys";
 import type { NatsConnection } from "@nats-io/transport-node";

@@ -1,3 +1,4 @@
+/** Proves what a NATS that is not ours has to have before nodes are served through it. */
 import { encodeAccount, encodeGeneric } from "@nats-io/jwt";
 import { createAccount, createOperator } from "@nats-io/nkeys";
 import { expect } from "chai";
