@@ -8,6 +8,8 @@ const UNPRINTABLE = /[\p{C}\p{Zl}\p{Zp}]/gu;
 
 /** Longest text that is shown of a name or the like, in characters. */
 const LONGEST = 256;
+/** Longer than a path that a system takes (PATH_MAX is 4,096 bytes), in characters, escapes included. */
+const LONGEST_PATH = 8_192;
 
 /** `text` on one line, with every unprintable code point as `\u{…}`, cut after `longest` characters. */
 export function printable(text: string, longest = LONGEST): string {
@@ -17,6 +19,11 @@ export function printable(text: string, longest = LONGEST): string {
   );
   const characters = [...escaped];
   return characters.length <= longest ? escaped : `${characters.slice(0, longest - 1).join("")}…`;
+}
+
+/** A path as `printable` shows it, and whole. */
+export function pathText(path: string): string {
+  return printable(path, LONGEST_PATH);
 }
 
 /** Columns padded to their widest cell, two spaces apart; the last one is left ragged. */

@@ -19,16 +19,21 @@ export interface FileLock {
 }
 
 const flock = native("int flock(int fd, int operation)");
+/** The flags of flock(2), the same on Linux and macOS. */
 const LOCK_EXCLUSIVE = 2;
 const LOCK_NON_BLOCKING = 4;
+/** How often a file that was replaced meanwhile is tried anew. */
 const ATTEMPTS = 8;
 
-/** Locks a file, which is created (0600) when missing. Null when another process holds it. */
+/**
+ * Locks a file, which is created (0600) when missing. Null when another process holds it. Errors: `unavailable` when
+ * the file is replaced again and again; those of the system, by `systemFailure`.
+ */
 export function lockFile(path: string): FileLock | null {
   return lock(path, constants.O_RDWR | constants.O_CREAT);
 }
 
-/** Locks an existing folder itself. Null when another process holds it. */
+/** Locks an existing folder itself, which has to be there. Otherwise as `lockFile`. */
 export function lockDirectory(path: string): FileLock | null {
   return lock(path, constants.O_RDONLY | constants.O_DIRECTORY);
 }

@@ -4,6 +4,7 @@ import type { EventOf, EventPayload, PayloadOf } from "../../protocol/events.ts"
 
 /** Every connection gets a copy of what is told, so it is bounded well below a frame. */
 export const TOLD_MAX_BYTES = 65_536;
+/** In UTF-16 units; the rest is cut off. */
 const LOG_MESSAGE_MAX_LENGTH = 500;
 
 /** Errors: `too_large`. */

@@ -26,6 +26,7 @@ export function fail(name: string, finding: string, mend: string): Finding {
 }
 
 const COLOUR: Readonly<Record<Level, number>> = { ok: 32, warn: 33, fail: 31 };
+/** Of a finding and of what mends it, each, in characters. */
 const LONGEST_LINE = 1_000;
 
 export function findingLine({ name, level, finding, mend }: Finding, coloured: boolean): string {

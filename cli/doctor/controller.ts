@@ -103,7 +103,9 @@ async function checkVersion(client: Client, target: Target): Promise<Finding> {
 /** Credentials of the link live by the clock: from here on it is worth a word, from there it breaks. */
 const SKEW_WARN_MS = 5_000;
 const SKEW_FAIL_MS = 300_000;
+/** How long `/healthz` and `/readyz` may take to answer. */
 const HTTP_MS = 5_000;
+/** Of their bodies, in characters. A longer answer is none of a controller. */
 const LONGEST_ANSWER = 65_536;
 
 /** Compares the wall clocks by the `Date` of an answer (RFC 9110 6.6.1), which is good to a second. */

@@ -7,7 +7,7 @@ import { LemonError } from "../../protocol/errors.ts";
 import { withController } from "../dial.ts";
 import { EXIT, UsageError } from "../exit.ts";
 import { selectNode } from "../node/select.ts";
-import { printable } from "../printable.ts";
+import { pathText } from "../printable.ts";
 import type { Report } from "../report.ts";
 import type { Shell } from "../shell.ts";
 import type { TargetFlags } from "../target.ts";
@@ -21,7 +21,7 @@ export function fsMkdir(
 ): Promise<number> {
   return change(shell, report, flags, readPlace(where), async (client, nodeId, path) => {
     const document = await client.call("node.fs.mkdir", { nodeId, path });
-    return { document, text: `${printable(document.path, LONGEST_PATH)}: created\n` };
+    return { document, text: `${pathText(document.path)}: created\n` };
   });
 }
 
@@ -50,11 +50,9 @@ export function fsMove(
       expectedModifiedAtMs: mtimeMs,
       overwrite: flags.overwrite === true,
     });
-    return { document, text: `${printable(document.destination, LONGEST_PATH)}: moved\n` };
+    return { document, text: `${pathText(document.destination)}: moved\n` };
   });
 }
-
-const LONGEST_PATH = 8_192;
 
 type Change = (
   client: Client,

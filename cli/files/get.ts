@@ -3,7 +3,7 @@ import { stat } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { EXIT, UsageError } from "../exit.ts";
 import { selectNode } from "../node/select.ts";
-import { bytesText, printable } from "../printable.ts";
+import { bytesText, pathText } from "../printable.ts";
 import type { Report } from "../report.ts";
 import type { Shell } from "../shell.ts";
 import type { TargetFlags } from "../target.ts";
@@ -35,7 +35,7 @@ export async function fsGet(
     const file = await regularFile(link, nodeId, place.path);
     const resumedAt = await fetchFile(shell, report, link, nodeId, file, local);
     const document = { nodeId, path: file.path, local, size: file.size, resumedAt };
-    await report.result(document, () => `${printable(local, 4_096)}: ${bytesText(file.size)}\n`);
+    await report.result(document, () => `${pathText(local)}: ${bytesText(file.size)}\n`);
     return EXIT.ok;
   } finally {
     link.close();

@@ -3,7 +3,7 @@ import { fileFailure } from "../../host/files/failure.ts";
 import { errnoOf } from "../../host/system-error.ts";
 import { LemonError } from "../../protocol/errors.ts";
 import { LocalFailure } from "../exit.ts";
-import { printable } from "../printable.ts";
+import { pathText } from "../printable.ts";
 
 /** Runs `work`; a system error becomes one sentence with its code, and the table's error of that code. */
 export async function localFailure<T>(work: () => Promise<T>): Promise<T> {
@@ -12,7 +12,8 @@ export async function localFailure<T>(work: () => Promise<T>): Promise<T> {
   } catch (error) {
     const errno = errnoOf(error);
     if (error instanceof LemonError || !(error instanceof Error) || errno === null) throw error;
-    const which = "path" in error && typeof error.path === "string" ? ` ${shown(error.path)}` : "";
+    const which =
+      "path" in error && typeof error.path === "string" ? ` ${pathText(error.path)}` : "";
     throw new LocalFailure(fileFailure(error).code, {
       message: `the local file${which} can not be used (${errno})`,
       details: { errno, where: "local" },
@@ -22,6 +23,3 @@ export async function localFailure<T>(work: () => Promise<T>): Promise<T> {
     });
   }
 }
-
-const LONGEST_PATH = 4_096;
-const shown = (path: string): string => printable(path, LONGEST_PATH);

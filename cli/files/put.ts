@@ -3,7 +3,7 @@ import { stat } from "node:fs/promises";
 import { resolve } from "node:path";
 import { EXIT } from "../exit.ts";
 import { selectNode } from "../node/select.ts";
-import { bytesText, printable } from "../printable.ts";
+import { bytesText, pathText } from "../printable.ts";
 import type { Report } from "../report.ts";
 import type { Shell } from "../shell.ts";
 import type { TargetFlags } from "../target.ts";
@@ -38,7 +38,7 @@ export async function fsPut(
     const upload = new Upload(shell, report, flags, link, nodeId, source);
     const put = await upload.run(await upload.into(place.path));
     if (typeof put === "number") return put;
-    const text = `${printable(put.path, 4_096)}: ${bytesText(put.size)}\n`;
+    const text = `${pathText(put.path)}: ${bytesText(put.size)}\n`;
     await report.result({ nodeId, ...put }, () => text);
     return EXIT.ok;
   } finally {

@@ -7,7 +7,7 @@
 import { LemonError } from "../../protocol/errors.ts";
 import type { ResultOf } from "../../protocol/methods.ts";
 import { UsageError } from "../exit.ts";
-import { printable } from "../printable.ts";
+import { pathText } from "../printable.ts";
 import type { Report } from "../report.ts";
 import type { Shell, Terminal } from "../shell.ts";
 import type { TargetFlags } from "../target.ts";
@@ -20,8 +20,6 @@ export interface RemoveFlags extends TargetFlags {
 }
 
 type Preview = ResultOf<"node.fs.delete.preview">;
-
-const LONGEST_PATH = 8_192;
 
 export async function fsRemove(
   shell: Shell,
@@ -50,7 +48,7 @@ export async function fsRemove(
       const { candidateCount } = preview;
       return {
         document: { ...deleted, candidateCount },
-        text: `${printable(deleted.path, LONGEST_PATH)}: deleted, ${entries(candidateCount)}\n`,
+        text: `${pathText(deleted.path)}: deleted, ${entries(candidateCount)}\n`,
       };
     });
   } finally {
@@ -60,7 +58,7 @@ export async function fsRemove(
 
 async function isConfirmed(terminal: Terminal, preview: Preview): Promise<boolean> {
   const { path, stat, childCount, candidateCount } = preview;
-  terminal.write(`${printable(path, LONGEST_PATH)}\n`);
+  terminal.write(`${pathText(path)}\n`);
   const children = stat.type === "directory" ? `, ${childCount} in it` : `, ${stat.size} bytes`;
   terminal.write(`${stat.type}${children}; ${entries(candidateCount)} in all\n`);
   terminal.write("delete? [y/N] ");

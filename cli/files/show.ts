@@ -3,7 +3,7 @@ import type { ResultOf } from "../../protocol/methods.ts";
 import { withController } from "../dial.ts";
 import { EXIT } from "../exit.ts";
 import { selectNode } from "../node/select.ts";
-import { bytesText, printable, table } from "../printable.ts";
+import { bytesText, pathText, printable, table } from "../printable.ts";
 import type { Report } from "../report.ts";
 import type { Shell } from "../shell.ts";
 import type { TargetFlags } from "../target.ts";
@@ -57,7 +57,7 @@ function row(entry: Entry): string[] {
 
 function statLines(stat: Stat): string[][] {
   return [
-    ["path", printable(stat.path, LONGEST_PATH)],
+    ["path", pathText(stat.path)],
     ["type", stat.type],
     ["size", `${stat.size} bytes`],
     ["modified", `${timeText(stat.mtimeMs)} (${stat.mtimeMs})`],
@@ -67,8 +67,6 @@ function statLines(stat: Stat): string[][] {
     ["writable", stat.writable ? "yes" : "no"],
   ];
 }
-
-const LONGEST_PATH = 8_192;
 
 /** As `ls -l` begins its lines (ls(1)). */
 const LETTERS: Readonly<Record<Stat["type"], string>> = {

@@ -1,6 +1,6 @@
 /** Owns what is said of a tree that was copied: what went, and what was left out and why. */
 import { EXIT } from "../exit.ts";
-import { bytesText, printable } from "../printable.ts";
+import { bytesText, pathText, printable } from "../printable.ts";
 import type { Report } from "../report.ts";
 
 export class TreeReport {
@@ -26,7 +26,7 @@ export class TreeReport {
 
   async leftOut(path: string, why: string): Promise<void> {
     this.#leftOut += 1;
-    await this.#report.message(`left out: ${printable(path, 4_096)} (${printable(why)})`);
+    await this.#report.message(`left out: ${pathText(path)} (${printable(why)})`);
   }
 
   /** The exit code: a copy with something left out is not the whole. */
@@ -44,7 +44,7 @@ export class TreeReport {
     const before = this.#alreadyThere === 0 ? "" : `; ${this.#alreadyThere} were there already`;
     await this.#report.result(
       document,
-      () => `${printable(to, 4_096)}: ${files}, ${bytesText(this.#bytes)}${before}\n`,
+      () => `${pathText(to)}: ${files}, ${bytesText(this.#bytes)}${before}\n`,
     );
     return this.#leftOut === 0 ? EXIT.ok : EXIT.failure;
   }
