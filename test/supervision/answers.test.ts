@@ -3,7 +3,12 @@ import { expect } from "chai";
 import { LemonError } from "../../protocol/errors.ts";
 import { type ActorRef, type Handlers, later, type Protocol } from "../../supervision/actor.ts";
 import { settle } from "../support/fake-clock.ts";
-import { codeOfRejection, type TestSystem, testSystem } from "../support/supervision.ts";
+import {
+  codeOfRejection,
+  startSubject,
+  type TestSystem,
+  testSystem,
+} from "../support/supervision.ts";
 
 const soon = { deadlineMs: 1_000 };
 
@@ -14,25 +19,11 @@ describe("a message to an actor", () => {
     system = testSystem();
   });
 
-  afterEach(async () => {
-    const ended = system.shutdown();
-    await system.clock.advance(30_000);
-    await ended;
-    expect(system.clock.pending, "timers left behind").to.equal(0);
-  });
+  afterEach(() => system[Symbol.asyncDispose]());
 
-  function start<P extends Protocol>(
-    handlers: Handlers<P>,
-    mailboxCapacity?: number,
-  ): Promise<ActorRef<P>> {
-    return system.root.startActor<P>({
-      id: "subject",
-      kind: "subject",
-      restart: "temporary",
-      ...(mailboxCapacity === undefined ? {} : { mailboxCapacity }),
-      start: () => ({ handlers }),
-    });
-  }
+  const start = <P extends Protocol>(
+    ...how: [handlers: Handlers<P>, mailboxCapacity?: number]
+  ): Promise<ActorRef<P>> => startSubject(system, ...how);
 
   describe("answered with later()", () => {
     it("does not hold up the messages behind it", async () => {

@@ -6,6 +6,7 @@ import {
   codeOfRejection,
   codeOfThrow,
   gate,
+  startSubject,
   type TestSystem,
   testSystem,
 } from "../support/supervision.ts";
@@ -19,25 +20,11 @@ describe("a message to an actor", () => {
     system = testSystem();
   });
 
-  afterEach(async () => {
-    const ended = system.shutdown();
-    await system.clock.advance(30_000);
-    await ended;
-    expect(system.clock.pending, "timers left behind").to.equal(0);
-  });
+  afterEach(() => system[Symbol.asyncDispose]());
 
-  function start<P extends Protocol>(
-    handlers: Handlers<P>,
-    mailboxCapacity?: number,
-  ): Promise<ActorRef<P>> {
-    return system.root.startActor<P>({
-      id: "subject",
-      kind: "subject",
-      restart: "temporary",
-      ...(mailboxCapacity === undefined ? {} : { mailboxCapacity }),
-      start: () => ({ handlers }),
-    });
-  }
+  const start = <P extends Protocol>(
+    ...how: [handlers: Handlers<P>, mailboxCapacity?: number]
+  ): Promise<ActorRef<P>> => startSubject(system, ...how);
 
   it("is answered with what its handler returns, now or in time", async () => {
     const ref = await start<{ now: (n: number) => number; soon: (n: number) => number }>({

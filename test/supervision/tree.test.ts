@@ -13,11 +13,7 @@ describe("the snapshot of a tree", () => {
     system = testSystem();
   });
 
-  afterEach(async () => {
-    const ended = system.shutdown();
-    await system.clock.advance(30_000);
-    await ended;
-  });
+  afterEach(() => system[Symbol.asyncDispose]());
 
   function find(path: string, node: TreeNode = system.snapshot()): TreeNode | undefined {
     if (node.path === path) return node;

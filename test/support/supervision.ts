@@ -1,11 +1,19 @@
 /** Owns what the kernel's tests have in common: a system on a bent clock, and an error's code. */
+import { expect } from "chai";
 import { LemonError } from "../../protocol/errors.ts";
-import type { ActorSystem, Death, SupervisorSpec } from "../../supervision/actor.ts";
+import type {
+  ActorRef,
+  ActorSystem,
+  Death,
+  Handlers,
+  Protocol,
+  SupervisorSpec,
+} from "../../supervision/actor.ts";
 import { type ActorSystemOptions, createActorSystem } from "../../supervision/system.ts";
 import { FakeClock } from "./fake-clock.ts";
 import { type LogLines, logLines } from "./log-lines.ts";
 
-export interface TestSystem extends ActorSystem, LogLines {
+export interface TestSystem extends ActorSystem, LogLines, AsyncDisposable {
   readonly clock: FakeClock;
 }
 
@@ -22,7 +30,29 @@ export function testSystem(options: Partial<ActorSystemOptions> = {}): TestSyste
     ended: system.ended,
     snapshot: () => system.snapshot(),
     shutdown: (within) => system.shutdown(within),
+    /** However long its actors take to end; no timer of theirs may be left. */
+    async [Symbol.asyncDispose]() {
+      const ended = system.shutdown();
+      await clock.advance(30_000);
+      await ended;
+      expect(clock.pending, "timers left behind").to.equal(0);
+    },
   };
+}
+
+/** An actor of its own for a test of messages: it is never started again. */
+export function startSubject<P extends Protocol>(
+  system: ActorSystem,
+  handlers: Handlers<P>,
+  mailboxCapacity?: number,
+): Promise<ActorRef<P>> {
+  return system.root.startActor<P>({
+    id: "subject",
+    kind: "subject",
+    restart: "temporary",
+    ...(mailboxCapacity === undefined ? {} : { mailboxCapacity }),
+    start: () => ({ handlers }),
+  });
 }
 
 /** A supervisor that restarts after 100 ms, then 200 ms, up to 1 s, and allows five restarts in 60 s. */
