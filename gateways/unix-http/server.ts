@@ -19,7 +19,7 @@ import { type FastifyInstance, type FastifyReply, type FastifyRequest, fastify }
 import type { Logger } from "pino";
 import type { RouteHandlers } from "../../actors/machine/handlers.ts";
 import type { Clock } from "../../host/clock.ts";
-import { HostAgentError } from "../../protocol/host-agent/errors.ts";
+import { HostAgentError, type HostAgentErrorCode } from "../../protocol/host-agent/errors.ts";
 import { ALL_ROUTES } from "../../protocol/host-agent/routes.ts";
 import { occasionally } from "../../supervision/occasionally.ts";
 import { Pipelines } from "../http/pipeline.ts";
@@ -181,6 +181,15 @@ class Gateway implements UnixHttp {
     );
     // RFC 9110 10.1.1: an expectation one does not know may be ignored; Node's refusal would have no body.
     server.on("checkExpectation", (request, response) => server.emit("request", request, response));
+    server.on("checkContinue", (request, response) => {
+      askForBodyWhenRead(request, response);
+      server.emit("request", request, response);
+    });
+    server.on("connect", (_request, socket: Socket) => {
+      // From here on it is nobody else's, and an error that nobody hears would end the process.
+      socket.on("error", () => socket.destroy());
+      this.#refuse(socket, new HostAgentError("bad-request", { message: "this is no proxy" }));
+    });
   }
 
   async ready(): Promise<void> {
@@ -271,11 +280,17 @@ class Gateway implements UnixHttp {
   }
 
   /** The answer to bytes that were no request, or not soon enough. */
-  #refuseBytes(error: Error & { readonly code?: string }, socket: Socket): void {
+  #refuseBytes({ code = "" }: Error & { readonly code?: string }, socket: Socket): void {
+    if (HTTP_CODE.test(code))
+      this.#refuse(socket, new HostAgentError(REASONS[code] ?? "bad-request"));
+    else socket.destroy();
+  }
+
+  /** Ends a connection with a refusal, or with the answer that is under way on it. */
+  #refuse(socket: Socket, refusal: HostAgentError): void {
     const answer = this.#answers.get(socket);
-    const isUnderWay = answer !== undefined && !answer.writableFinished && answer.req.complete;
-    if (!isUnderWay || !HTTP_CODE.test(error.code ?? "")) {
-      refuseBytes(error, socket);
+    if (answer === undefined || answer.writableFinished || !answer.req.complete) {
+      endWith(socket, refusal);
     } else if (!this.#ending.has(socket)) {
       this.#ending.add(socket);
       answer.once("finish", () => socket.destroySoon());
@@ -293,22 +308,29 @@ function hasBody({ headers }: IncomingMessage): boolean {
   return headers["content-length"] !== undefined || headers["transfer-encoding"] !== undefined;
 }
 
-function refuseBytes(error: Error & { readonly code?: string }, socket: Socket): void {
-  const { code = "" } = error;
-  if (!HTTP_CODE.test(code) || !socket.writable) {
+/** A client that asks first sends its body when somebody wants it, not before it may be refused (RFC 9110 10.1.1). */
+function askForBodyWhenRead(request: IncomingMessage, response: ServerResponse): void {
+  const read = request._read.bind(request);
+  request._read = (size) => {
+    request._read = read;
+    if (!response.headersSent) response.writeContinue();
+    read(size);
+  };
+}
+
+const REASONS: Readonly<Record<string, HostAgentErrorCode>> = {
+  HPE_HEADER_OVERFLOW: "headers-too-large",
+  ERR_HTTP_REQUEST_TIMEOUT: "request-timeout",
+};
+
+function endWith(socket: Socket, { refusal, status }: HostAgentError): void {
+  if (!socket.writable) {
     socket.destroy();
     return;
   }
-  const refusal = new HostAgentError(
-    code === "HPE_HEADER_OVERFLOW"
-      ? "headers-too-large"
-      : code === "ERR_HTTP_REQUEST_TIMEOUT"
-        ? "request-timeout"
-        : "bad-request",
-  );
-  const body = encodeJson(refusal.refusal);
+  const body = encodeJson(refusal);
   socket.end(
-    `HTTP/1.1 ${refusal.status} ${STATUS_TEXT.get(refusal.status) ?? ""}\r\nConnection: close\r\n` +
+    `HTTP/1.1 ${status} ${STATUS_TEXT.get(status) ?? ""}\r\nConnection: close\r\n` +
       `Content-Type: ${JSON_TYPE}\r\nContent-Length: ${Buffer.byteLength(body)}\r\n\r\n${body}`,
   );
 }

@@ -177,6 +177,40 @@ describe("bytes on the host-agent's socket", () => {
     await continued.until('{"valid":false}');
   });
 
+  it("of a body are asked for when it is to be read, not where the request is refused", async () => {
+    const expecting = (start: string, length: number): Promise<string> =>
+      talk(
+        `${start} HTTP/1.1\r\nHost: a\r\nContent-Length: ${length}\r\nExpect: 100-continue\r\n\r\n`,
+      );
+    const refused = [
+      [await expecting("POST /v1/auth/verify-password", LIMITS.bodyBytes + 1), "body-too-large"],
+      [await expecting("PUT /v1/files/content?user=alex&root=home&path=", 1), "bad-path"],
+      [await expecting("POST /v1/nothing", 1), "not-found"],
+      [await expecting("DELETE /v1/system/gpu", 1), "method-not-allowed"],
+    ] as const;
+    for (const [text, code] of refused) {
+      expect(text)
+        .to.match(/^HTTP\/1\.1 4\d\d /)
+        .and.to.include(`"code":"${code}"`);
+      expect(text)
+        .to.match(/\r\nConnection: close\r\n/i)
+        .and.not.to.include("100 Continue");
+    }
+  });
+
+  it("that ask for a proxy are refused, behind the answers before them", async () => {
+    const connect = "CONNECT example.org:443 HTTP/1.1\r\nHost: example.org:443\r\n\r\n";
+    const refusal = '{"code":"bad-request","message":"this is no proxy"}\n';
+    expect(await talk(connect))
+      .to.match(/^HTTP\/1\.1 400 /)
+      .and.to.include(refusal);
+    const answered = await talk(`${STATUS}\r\n${connect}`);
+    expect(answered)
+      .to.match(/^HTTP\/1\.1 200 /)
+      .and.to.include('"present":true');
+    expect(await talk(`${connect}bytes for the other side`)).to.include(refusal);
+  });
+
   it("of peers beyond the limit are turned away, and others find room again", async () => {
     const peers = Array.from({ length: LIMITS.connections }, () => gateway.raw());
     for (const peer of peers) peer.send(`${STATUS}\r\n`);
