@@ -203,7 +203,9 @@ describe("a write", () => {
     );
     // Another program changes it and puts the ms back: nobody was told of that, then the second is.
     writeFileSync(path, "changed");
-    utimesSync(path, third / 1_000, third / 1_000);
+    // In the middle of it: a number of seconds is no exact one.
+    const within = (third + 0.5) / 1_000;
+    utimesSync(path, within, within);
     expect(await refused("note", "x", { expectedModifiedAtMs: third })).to.equal(
       "revision_conflict",
     );
