@@ -149,16 +149,21 @@ class Port implements HttpServer {
       "checkExpectation",
       (request, response) => void this.#request(request, response),
     );
-    this.#server.on("upgrade", (request, socket, head) => this.#upgrade(request, socket, head));
+    this.#server.on("upgrade", (request, socket, head) => {
+      // Node takes its own listeners away, and an error nobody listens to would end the process.
+      socket.on("error", () => socket.destroy());
+      this.#pipelines.inTurn(socket, () => this.#upgrade(request, socket, head));
+    });
     // Without a listener Node cuts the socket without a word.
     this.#server.on("connect", (_request, socket) => {
       socket.on("error", () => socket.destroy());
-      sendOnSocket(socket, this.#upgrades === null ? refused("starting") : NO_TUNNEL);
+      const answer = this.#upgrades === null ? refused("starting") : NO_TUNNEL;
+      this.#pipelines.inTurn(socket, () => sendOnSocket(socket, answer));
     });
     this.#server.on("clientError", (error, socket) => {
       const answer = unreadable(error);
       if (answer === null) socket.destroy();
-      else sendOnSocket(socket, answer);
+      else this.#pipelines.inTurn(socket, () => sendOnSocket(socket, answer));
     });
     const turnedAway = occasionally(clock, (times) => {
       log.warn({ times }, "connection limit reached, peers were turned away");
@@ -247,9 +252,6 @@ class Port implements HttpServer {
   }
 
   #upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void {
-    // Node takes its own listeners away, and an error nobody listens to would end the process.
-    socket.on("error", () => socket.destroy());
-
     const serve = this.#upgrades?.get(pathOf(request));
     // RFC 9110 7.8: an upgrade one does not offer (curl asks for h2c) may be ignored.
     if (serve === undefined || !isUpgradeToWebSocket(request)) {

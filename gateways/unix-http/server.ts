@@ -6,8 +6,8 @@
  *    as they move.
  * 3. What of a body was not read when its request was answered is thrown away for a while, so that the answer can
  *    be read; then the connection is cut.
- * 4. Bytes behind a request that are no request are refused only when nothing is under way: whoever waits for an
- *    answer gets that one, and then the end.
+ * 4. Bytes behind a request that are no request are refused in their turn: whoever waits for an answer gets that
+ *    one first, and then the end.
  * 5. After `close` no connection is left: what was under way could end until `graceMs` had passed.
  *
  * Source: host-agent contract ("Wire format", "Failure semantics"), wire reference 1.2 and 16.
@@ -96,10 +96,6 @@ class Gateway implements UnixHttp {
   readonly #limits: UnixHttpLimits;
   readonly #sockets = new Set<Socket>();
   readonly #pipelines = new Pipelines();
-  /** The latest on each connection that had one. */
-  readonly #answers = new Map<Socket, ServerResponse>();
-  /** Those that end with the answer under way. */
-  readonly #ending = new WeakSet<Socket>();
   /** Answers of reads that ask nothing, by their paths. */
   readonly #plain = new Map<string, (response: ServerResponse) => Promise<void>>();
   readonly #allowed = new AllowedMethods(ALL_ROUTES);
@@ -167,10 +163,7 @@ class Gateway implements UnixHttp {
     server.maxHeadersCount = 0;
     server.on("connection", (socket) => {
       this.#sockets.add(socket);
-      socket.once("close", () => {
-        this.#sockets.delete(socket);
-        this.#answers.delete(socket);
-      });
+      socket.once("close", () => this.#sockets.delete(socket));
       options.onConnection?.(socket);
     });
     server.on(
@@ -228,8 +221,8 @@ class Gateway implements UnixHttp {
         if (socket.bytesRead === 0) socket.destroy();
       }
       // One that is busy would be kept for another request.
-      for (const [socket, answer] of this.#answers) {
-        answer.once("finish", () => socket.destroySoon());
+      for (const socket of this.#sockets) {
+        this.#pipelines.latest(socket)?.once("finish", () => socket.destroySoon());
       }
       await closed;
     }
@@ -242,12 +235,11 @@ class Gateway implements UnixHttp {
 
   /** False: it is none of those, or not as plain as it could be. */
   #answeredPlainly(request: IncomingMessage, response: ServerResponse): boolean {
-    const { method, url = "", headers, socket } = request;
+    const { method, url = "", headers } = request;
     const answer = method === "GET" ? this.#plain.get(url) : undefined;
     if (answer === undefined || headers.host === undefined || hasBody(request) || this.#closing) {
       return false;
     }
-    this.#answers.set(socket, response);
     void answer(response);
     return true;
   }
@@ -257,7 +249,6 @@ class Gateway implements UnixHttp {
     const { raw } = request;
     // What it says it is counts for nothing, and what is no media type would be refused for it.
     if (raw.headers["content-type"] !== undefined) delete raw.headers["content-type"];
-    this.#answers.set(raw.socket, reply.raw);
     if (hasBody(raw)) this.#discardRest(raw, reply.raw);
     if (!this.#closing) {
       if (raw.headers.host !== undefined || raw.httpVersion === "1.0") return true;
@@ -286,15 +277,8 @@ class Gateway implements UnixHttp {
     else socket.destroy();
   }
 
-  /** Ends a connection with a refusal, or with the answer that is under way on it. */
   #refuse(socket: Socket, refusal: HostAgentError): void {
-    const answer = this.#answers.get(socket);
-    if (answer === undefined || answer.writableFinished || !answer.req.complete) {
-      endWith(socket, refusal);
-    } else if (!this.#ending.has(socket)) {
-      this.#ending.add(socket);
-      answer.once("finish", () => socket.destroySoon());
-    }
+    this.#pipelines.inTurn(socket, () => endWith(socket, refusal));
   }
 
   #notServed(request: FastifyRequest, reply: FastifyReply): FastifyReply {

@@ -11,7 +11,9 @@ describe("a client that does not wait for its answers", () => {
   beforeEach(async () => {
     const { log } = logLines();
     http = await listenHttp({ host: "127.0.0.1", port: 0, clock: systemClock, log });
-    http.serve(new Map());
+    http.serve(
+      new Map([["/ws", (_request, socket) => void socket.end("HTTP/1.1 101 Taken over\r\n\r\n")]]),
+    );
   });
   afterEach(() => http.close(0));
 
@@ -36,5 +38,31 @@ describe("a client that does not wait for its answers", () => {
       while (client.received.split('{"ok":true}').length <= n) await once(client.socket, "data");
     }
     client.socket.destroy();
+  });
+
+  it("is told in their turn of what is no request: nobody takes that for his answer", async () => {
+    const [probe, guarded] = ["/healthz", "/v1/x"].map(
+      (path) => `GET ${path} HTTP/1.1\r\nHost: a\r\n\r\n`,
+    );
+    const upgrade = (path: string, to: string): string =>
+      `GET ${path} HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: ${to}\r\n\r\n`;
+    const endings = [
+      ["CONNECT a:1 HTTP/1.1\r\nHost: a:1\r\n\r\n", "501"],
+      ["nonsense\r\n\r\n", "400"],
+      ["nonsense\r\n\r\n".repeat(1_000), "400"],
+      [upgrade("/ws", "websocket"), "101"],
+      [upgrade("/x", "websocket"), "404"],
+      [upgrade("/healthz", "h2c"), "200"],
+    ] as const;
+    for (const [ending, status] of endings) {
+      const answers = await exchange(`${probe}${guarded}${probe}${ending}`);
+      const statuses = [...answers.matchAll(/HTTP\/1\.1 (\d+)/g)].map(([, each]) => each);
+      assert.deepEqual(statuses, ["200", "401", "200", status], ending.slice(0, 60));
+    }
+  });
+
+  it("whose own body can not be read hears of that", async () => {
+    const body = "POST /healthz HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n";
+    assert.match(await exchange(body), /^HTTP\/1\.1 4\d\d /);
   });
 });
